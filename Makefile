@@ -10,11 +10,11 @@ VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
 WITH_OLDER_TRL := modes tools ranks import
 # Each of these has an environment and a suite of the same name.
-SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
+SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents bucket
 # Environments without a suite of their own, which CI does not need.
-BESIDE := azurite duckdb-delta langfuse
+BESIDE := duckdb-delta langfuse
 # These take many minutes, and are run by `make nightly`.
-LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
+LONG_SUITES := engines $(TRL_RELEASES:%=trl-%)
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex harbor
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
@@ -31,7 +31,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-hosts bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) $(BESIDE:%=environment-%)
 
 help: ## list the commands
@@ -82,7 +82,6 @@ check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and t
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tools/gen_dialects.py --check
 	$(BIN)/codespell src tests docs benchmarks examples README.md CONTRIBUTING.md CHANGELOG.md
 
 # What is committed under view/static and view/shared_page must be what the source builds, so that an installation needs no Node.
@@ -116,6 +115,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.drain
 	$(BIN)/python -m benchmarks.query
 	$(BIN)/python -m benchmarks.scale --quick
+	$(BIN)/python -m benchmarks.freshness --quick
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.redact
@@ -133,13 +133,8 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
-bench-lake: environment-lake ## 16 nodes ship to object storage for a minute; the same questions to a folder and to a lake
-	.venvs/lake/bin/python -m benchmarks.lake
-	.venvs/lake/bin/python -m benchmarks.lake_answers
-
-bench-fleet: environment-engines ## measure what bytes, parts and commits cost, for the simulation of a large fleet (docs/design/scale.md)
-	.venvs/engines/bin/python -m benchmarks.fleet measure
-	.venvs/engines/bin/python -m benchmarks.fleet
+bench-hosts: environment-bucket ## 16 hosts record into one folder and into one bucket for a minute; is every row there once?
+	.venvs/bucket/bin/python -m benchmarks.hosts
 
 bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (a minute; larger with VIEWED="--trajectories 20000 --wide 1000000 --odd 1 --readers 10")
 	$(BIN)/python -m pip install --quiet --group browser
@@ -186,7 +181,6 @@ gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer
 	$(BIN)/python tools/gen_api.py
 	$(BIN)/python tools/gen_diagrams.py
 	$(BIN)/python tools/gen_openapi.py
-	$(BIN)/python tools/gen_dialects.py
 	cd viewer && npm run --silent types
 
 # Those with Ray are busy; those with vendors mostly wait for servers and can do so beside them.
@@ -208,19 +202,18 @@ $(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environm
 $(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-trl-%
 	PYTHONPATH=$(CURDIR)/.venvs/trl-$* .venvs/trl/bin/python -m pytest $(TIMEOUT) $(WITH_OLDER_TRL:%=tests/integrations/trl/test_%.py)
 
-$(SUITES:%=test-with-%) test-with-engines test-with-lake: test-with-%: environment-%
+$(SUITES:%=test-with-%) test-with-engines: test-with-%: environment-%
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
 test-with-weave: environment-weave-server
-test-with-lake: PYTEST_FLAGS = -n 2 --dist worksteal
+test-with-bucket: PYTEST_FLAGS = -n 2 --dist worksteal
 # One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
 test-with-importers: environment-harbor
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
-test-with-mlflow test-with-jupyter test-with-lake: .venvs/chromium
+test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-agents: environment-claude-code environment-codex
 test-with-engines: environment-duckdb-delta .venvs/java
-test-with-lake: environment-azurite
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
 
@@ -228,9 +221,10 @@ test-with-otlp: environment-mlflow environment-phoenix
 test-with-openai-3: $(READY)
 	$(BIN)/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
 
-engines: environment-engines environment-duckdb-delta .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark, on a store and a lake; prints the table of docs/howto/engines.md
+engines: environment-engines environment-duckdb-delta .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark, on the tables of a store; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
 	cd .venvs/engines-demo && ../engines/bin/rolltrace demo --no-view >/dev/null
+	.venvs/engines/bin/rolltrace compact .venvs/engines-demo/rolltrace-demo >/dev/null
 	.venvs/engines/bin/python -m benchmarks.engines .venvs/engines-demo/rolltrace-demo
 
 # Spark runs on Java 17 or newer.

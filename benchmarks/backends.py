@@ -17,11 +17,11 @@ from pathlib import Path
 import rolltrace
 from benchmarks.replay import record, replays
 from benchmarks.rounds import medians
+from benchmarks.stores import drain
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.tracers import Plain, Rolltrace, Tracer, scratch_folder
 from benchmarks.workload import Trajectory, generate
 from rolltrace.backends.backend import Refused
-from rolltrace.drain import Drainer
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import asked_for
 from rolltrace.keeper.sender import Sender
@@ -95,7 +95,7 @@ def sender(trajectories: list[Trajectory]) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         record(path, trajectories)
-        Drainer(path).drain()
+        drain(path)
         outbox, store = Outbox(path, "nothing"), open_store(path)
         outbox.folder.mkdir(parents=True)
         begin = time.process_time()

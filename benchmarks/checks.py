@@ -15,9 +15,10 @@ from pathlib import Path
 
 from benchmarks.replay import record
 from benchmarks.rounds import medians
+from benchmarks.stores import drain
 from benchmarks.table import Row, at_most, render, write_json
 from benchmarks.workload import Trajectory, generate
-from rolltrace.drain import Drainer, Redactor, RowMaker
+from rolltrace.drain import Redactor, RowMaker
 from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
 from rolltrace.drain.text import Memory
 from rolltrace.flags import ALL, FLAGS, OFF
@@ -85,7 +86,7 @@ def _look(selection: str, ops: list[OpFacts], raw_mb: float) -> float:
 
 def _drain(store: Path, raw_mb: float) -> float:
     begin = time.process_time()
-    Drainer(store).drain()
+    drain(store)
     return 1e6 * (time.process_time() - begin) / raw_mb
 
 

@@ -3,23 +3,17 @@
 Each stands in a step of its own of one experiment, so that a page of it shows nothing else.
 """
 
-import json
 import random
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from benchmarks.scale import arrow_table, long_ops
+import rolltrace
+from benchmarks.stores import drain, settle
 from benchmarks.workload import WORDS
-from rolltrace.query import summarise_steps
-from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, Table
-from rolltrace.store import Partition, prepare, write_table
 
 PLACE = ("odd", "odd")
-Columns = Mapping[str, Sequence[object]]
 
 
 class Sizes(NamedTuple):
@@ -47,11 +41,14 @@ class Oddity(NamedTuple):
     """What is on the page when it is there: a key of `tests.browser.places.READY`."""
 
 
-def oddities(sizes: Sizes) -> list[Oddity]:
+def oddities(store: Path, sizes: Sizes) -> list[Oddity]:
     """The pages of the store that `build_odd` writes."""
+    first = "select step, min(trajectory_id) as id from trajectories group by step"
+    with rolltrace.open(store) as opened:
+        ids = {row["step"]: row["id"] for row in opened.sql(first)}
 
     def trajectory(step: int, tab: str = "") -> str:
-        return f"/t/{_id(step, 0)}{tab and f'?tab={tab}'}"
+        return f"/t/{ids[step]}{tab and f'?tab={tab}'}"
 
     def step(number: int) -> str:
         return f"/e/{'/'.join(PLACE)}/step/{number}"
@@ -72,102 +69,84 @@ def oddities(sizes: Sizes) -> list[Oddity]:
 
 
 def build_odd(store: Path, sizes: Sizes) -> None:
-    """Write the store, as a keeper leaves it."""
+    """Record the store, and settle it."""
     shutil.rmtree(store, ignore_errors=True)
-    prepare(store)
-    rng = random.Random(1)
-    _write(store, 1, 1, 1, SPANS, long_ops(rng, sizes.turns))
-    _write(store, 2, 1, 1, SPANS, _many_ops(sizes.ops))
-    _write(store, 3, 1, 1, SPANS, _long_response(rng, sizes.tokens))
-    _write(store, 4, 1, 1, SPANS, _said(["word " * (sizes.message_bytes // 5)]))
-    _write(store, 5, sizes.group, sizes.group, SPANS, _said(["a reply"] * sizes.group))
-    _write(store, 6, 1, 1, SPANS, _said(["a reply"]))
-    _write(store, 7, sizes.tags, 8, SPANS, _said(["a reply"] * sizes.tags))
-    _write(store, 8, sizes.step, 8, SPANS, _said(["a reply"] * sizes.step))
-    for step, count, size in _steps(sizes):
-        terms = {f"term_{at}": at / sizes.terms for at in range(sizes.terms)} if step == 6 else None
-        tags = [{f"tag_{at}": at} for at in range(count)] if step == 7 else [{}] * count
-        rewards: Columns = {"name": ["reward"] * count, "value": [float(rng.random() > 0.5) for _ in range(count)]}
-        more: Columns = {"terms": [json.dumps(terms) if terms else None] * count, "time_ns": [10**12] * count}
-        _write(store, step, count, size, SCORES, {**rewards, **more})
-        own: Columns = {
-            "name": ["rollout"] * count, "start_ns": [10**12] * count, "status": ["ok"] * count,
-            "end_ns": [10**12 + rng.randrange(10**9, 10**11) for _ in range(count)],
-            "tags": [json.dumps(each) for each in tags],
-        }  # fmt: skip
-        _write(store, step, count, size, TRAJECTORIES, own)
-    summarise_steps(store)
+    rolltrace.init(*PLACE, "rolltrace", store=store, drain="off", quiet=True, max_unsent_bytes="64GiB", run="run-1")
+    _record_group(1, lambda _: _talk(sizes.turns))
+    _record_group(2, lambda _: _nest(sizes.ops))
+    _record_group(3, lambda _: _answer_at_length(sizes.tokens))
+    _record_group(4, lambda _: _generate([_user("a question")], "word " * (sizes.message_bytes // 5)))
+    _record_group(5, _answer, sizes.group, size=sizes.group)
+    _record_group(6, _answer, terms={f"term_{at}": at / sizes.terms for at in range(sizes.terms)})
+    _record_group(7, _answer, sizes.tags, tags=lambda number: {f"tag_{number}": number})
+    _record_group(8, _answer, sizes.step)
+    rolltrace.shutdown()
+    drain(store)
+    settle(store)
     (store / "complete").touch()
 
 
-def _steps(sizes: Sizes) -> Iterator[tuple[int, int, int]]:
-    """Step, how many trajectories, how many in a group."""
-    yield from ((step, 1, 1) for step in (1, 2, 3, 4, 6))
-    yield 5, sizes.group, sizes.group
-    yield 7, sizes.tags, 8
-    yield 8, sizes.step, 8
+def _record_group(
+    step: int,
+    act: Callable[[int], object],
+    count: int = 1,
+    *,
+    size: int = 8,
+    terms: dict[str, float] | None = None,
+    tags: Callable[[int], dict[str, Any]] = lambda number: {},
+) -> None:
+    for number in range(count):
+        with rolltrace.rollout_trace_attr(
+            number // size, step=step, rollout_n=number % size, **tags(number)
+        ) as trajectory:
+            act(number)
+            trajectory.reward(float(number % 3 == 0), terms=terms)
 
 
-def _write(store: Path, step: int, count: int, size: int, table: Table, columns: Columns) -> None:
-    rows = len(next(iter(columns.values())))
-    each = rows // count
-    at = [number for number in range(count) for _ in range(each)]
-    where: Columns = {
-        "trajectory_id": [_id(step, number) for number in at],
-        "project": [PLACE[0]] * rows,
-        "experiment": [PLACE[1]] * rows,
-        "step": [step] * rows,
-        "sample_index": [str(number // size) for number in at],
-        "sample_is_int": [True] * rows,
-        "rollout_n": [number % size for number in at],
-        "validate": [False] * rows,
-        "worker": ["host-1"] * rows,
-    }
-    write_table(store, Partition(*PLACE, step), table, "w-000001", arrow_table(table, {**where, **columns}), level=3)
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
 
 
-def _id(step: int, number: int) -> str:
-    return f"{step:016x}{number:016x}"
+@rolltrace.rollout_trace_op(name="generate", kind="llm", inputs=["messages"])
+def _generate(messages: list[dict[str, Any]], reply: str, tokens: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"role": "assistant", "content": reply, **(tokens or {})}
 
 
-def _said(replies: Sequence[str]) -> Columns:
-    """One model call each."""
-    count = len(replies)
-    asked = '"inputs":{"messages":[{"role":"user","content":"a question"}]}'
-    return {
-        "op_id": list(range(1, count + 1)), "name": ["generate"] * count, "kind": ["llm"] * count,
-        "start_ns": [10**12] * count, "end_ns": [10**12 + 10**9] * count, "status": ["ok"] * count,
-        "prompt_tokens": [10] * count, "response_tokens": [20] * count,
-        "payload": [f'{{{asked},"outputs":{{"content":{json.dumps(each)}}}}}' for each in replies],
-    }  # fmt: skip
+@rolltrace.rollout_trace_op(name="search", kind="tool")
+def _search(query: str) -> str:
+    return f"results of {query}"
 
 
-def _many_ops(count: int) -> Columns:
-    """Tools in tools, three deep."""
-    return {
-        "op_id": list(range(1, count + 1)),
-        "parent_id": [None if at % 10 == 0 else (at // 10) * 10 + 1 for at in range(count)],
-        "name": [("plan", "search", "python")[at % 3] for at in range(count)],
-        "kind": ["tool"] * count,
-        "start_ns": [10**12 + at * 10**6 for at in range(count)],
-        "end_ns": [10**12 + (at + (10 if at % 10 == 0 else 1)) * 10**6 for at in range(count)],
-        "status": ["error" if at % 97 == 0 else "ok" for at in range(count)],
-        "payload": ['{"inputs":{"query":"words"},"outputs":"more words"}'] * count,
-    }
+def _answer(number: int) -> None:
+    _generate([_user("a question")], "a reply")
 
 
-def _long_response(rng: random.Random, count: int) -> Columns:
-    pieces = [f" {rng.choice(WORDS)}" for _ in range(count)]
-    ids = [rng.randrange(150_000) for _ in range(count + 10)]
-    reply = _said(["".join(pieces)])
-    return {
-        **reply,
-        "prompt_tokens": [10],
-        "response_tokens": [count],
-        "tokens": [pa.array(ids, pa.int32())],
-        "logprobs": [pa.array([-rng.random() for _ in range(count)], pa.float32())],
-        "response_mask": [pa.array([1] * count, pa.int8())],
-        "text": ["question! " + "".join(pieces)],
-        "prompt_chars": [10],
-        "piece_chars": [pa.array([1] * 10 + [len(each) for each in pieces], pa.int32())],
-    }
+def _talk(turns: int) -> None:
+    rng = random.Random(1)
+    messages = [_user("a long task")]
+    for turn in range(turns):
+        reply = " ".join(rng.choices(WORDS, k=80))
+        ids = {"response_ids": [rng.randrange(150_000) for _ in range(100)], "prompt_ids": [turn]}
+        _generate(list(messages), reply, {**ids, "logprobs": [-rng.random() for _ in range(100)]})
+        messages.append({"role": "assistant", "content": reply})
+        messages.append({"role": "tool", "content": _search(f"{turn} {rng.choice(WORDS)}")})
+
+
+def _nest(count: int) -> None:
+    """Tools in tools."""
+
+    @rolltrace.rollout_trace_op(name="plan", kind="tool")
+    def plan(number: int) -> int:
+        for at in range(9):
+            _search(str(number + at))
+        return number
+
+    for number in range(0, count, 10):
+        plan(number)
+
+
+def _answer_at_length(count: int) -> None:
+    rng = random.Random(2)
+    ids = [rng.randrange(150_000) for _ in range(count)]
+    tokens = {"prompt_ids": list(range(10)), "response_ids": ids, "logprobs": [-rng.random() for _ in ids]}
+    _generate([_user("a question")], " ".join(rng.choices(WORDS, k=count)), {**tokens, "response_mask": [1] * count})

@@ -1,7 +1,8 @@
-"""How fast a store answers, and how that grows: `python -m benchmarks.query [--quick] [--json FILE]`.
+"""How fast an open store answers, and how that grows: `python -m benchmarks.query [--quick] [--json FILE]`.
 
-Stores of 2,000 and of 20,000 trajectories, 20 ops each, 400 trajectories a step, with 1 kB of text an op. Each
-question is asked several times and the median counts; the first time, when views are made, stands beside it.
+Settled stores of 2,000 and of 20,000 trajectories, 20 ops and messages each, 400 trajectories a step, with 1 kB of text
+an op. Each question is asked several times and the median counts; the first time, when views are made, stands beside
+it. `benchmarks.scale` asks larger stores from the command line.
 """
 
 import argparse
@@ -15,10 +16,10 @@ from statistics import median
 from typing import Any
 
 import rolltrace
+from benchmarks.stores import write_settled
 from benchmarks.table import Row, at_most, render, write_json
 from benchmarks.workload import WEIGHTS, WORDS
-from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES
-from rolltrace.store import Partition, prepare, write_part
+from rolltrace.tables import Place
 
 OPS = 20
 PER_STEP = 400
@@ -27,35 +28,40 @@ ROUNDS = 7
 
 def build(store: Path, count: int) -> str:
     """Write a store of `count` trajectories; gives the id of one in the middle."""
-    prepare(store)
     rng = random.Random(count)
     chosen = ""
     for step in range(count // PER_STEP):
-        spans: list[dict[str, Any]] = []
-        trajectories: list[dict[str, Any]] = []
-        scores: list[dict[str, Any]] = []
+        place = Place("bench", "query", step)
+        rows: dict[str, list[dict[str, Any]]] = {"ops": [], "messages": [], "trajectories": []}
         for at in range(PER_STEP):
-            trajectory_id = f"{rng.getrandbits(128):032x}"
+            trajectory_id = f"{at:08x}{rng.getrandbits(96):024x}"
             chosen = trajectory_id if step * PER_STEP <= count // 2 else chosen
-            where = {"project": "bench", "experiment": "query", "step": step, "trajectory_id": trajectory_id}
-            where |= {"sample_index": str(at // 4), "sample_is_int": True, "rollout_n": at % 4, "validate": False}
-            start = step * 10**12 + at * 10**9
-            times = {"start_ns": start, "end_ns": start + 10**9, "status": "ok"}
-            trajectories.append({**where, **times, "name": "rollout", "tags": "{}"})
-            scores.append({**where, "name": "reward", "value": float(rng.random() > 0.5), "time_ns": start})
-            spans += (_span(rng, {**where, **times}, number) for number in range(OPS))
-        place = Partition("bench", "query", step)
-        for table, rows in ((SPANS, spans), (TRAJECTORIES, trajectories), (SCORES, scores)):
-            write_part(store, place, table, f"w-{step:06d}", rows)
+            where = {**place._asdict(), "trajectory_id": trajectory_id, "sample_index": str(at // 4), "validate": False}
+            where |= {"sample_number": at // 4, "rollout_n": at % 4, "run": "run-1", "run_ns": 1}
+            start_ns = step * 10**12 + at * 10**9
+            times = {"start_ns": start_ns, "end_ns": start_ns + 10**9, "status": "ok"}
+            rows["trajectories"].append(
+                {
+                    **where, **times, "name": "rollout", "reward": float(rng.random() > 0.5), "superseded": False,
+                    "branch": False, "turns": OPS // 2, "tool_calls": OPS // 2, "status_rank": 4, "flags": [],
+                }
+            )  # fmt: skip
+            for number in range(OPS):
+                _add_op(rng, rows, {**where, **times}, number)
+        for table, members in rows.items():
+            write_settled(store, table, {place: members})
     return chosen
 
 
-def _span(rng: random.Random, fields: dict[str, Any], number: int) -> dict[str, Any]:
+def _add_op(rng: random.Random, rows: dict[str, list[dict[str, Any]]], fields: dict[str, Any], number: int) -> None:
     text = " ".join(rng.choices(WORDS, WEIGHTS, k=170))
-    kind, name = (("llm", "generate"), ("tool", "search"), ("other", "parse"))[number % 3]
-    own = {"op_id": rng.getrandbits(62), "kind": kind, "name": name, "payload": f'{{"inputs":{{"text":"{text}"}}}}'}
-    tokens = {"tokens": list(range(50)), "prompt_tokens": 30, "response_tokens": 20} if kind == "llm" else {}
-    return {**fields, **own, **tokens}
+    kind, name, author = (("llm", "generate", "policy"), ("tool", "search", "tool"))[number % 2]
+    op_id = rng.getrandbits(62)
+    rows["ops"].append(
+        {**fields, "op_id": op_id, "kind": kind, "name": name, "payload": f'{{"inputs":{{"text":"{text}"}}}}'}
+    )
+    message = {"message_id": f"{op_id:x}", "seq": number, "kind": "message", "time_ns": fields["start_ns"] + number}
+    rows["messages"].append({**fields, **message, "op_id": op_id, "role": author, "author": author, "text": text})
 
 
 def measure(count: int) -> Iterator[Row]:

@@ -1,12 +1,11 @@
 """What draining costs and what the store takes: `python -m benchmarks.store [--quick] [--json FILE]`.
 
-The realistic workload is traced, drained and compacted. Sizes and speeds are against its raw JSON, one line per op,
+The realistic workload is traced, drained and settled. Sizes and speeds are against its raw JSON, one line per op,
 which is what a rollout dump would be.
 """
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,21 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.replay import record
+from benchmarks.stores import drain, run_command, settle, table_bytes
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.workload import Trajectory, generate
-from rolltrace.drain import Drainer
-from rolltrace.store import compact
 
-# Not ru_maxrss: a child process begins with that of its parent, here the whole workload.
-DRAIN_AND_TELL = """
-import pathlib, re, sys
-from rolltrace.keeper import collect_rarely, run_once
-collect_rarely()
-run_once(pathlib.Path(sys.argv[1]))
-print(re.search("VmHWM: *([0-9]+)", pathlib.Path("/proc/self/status").read_text().replace("\\t", " "))[1])
-"""
-
-SECTION = "store: the realistic workload, traced, drained, compacted"
+SECTION = "store: the realistic workload, traced, drained, settled"
 
 
 def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
@@ -37,27 +26,21 @@ def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
         record(store / "warm-up", trajectories[:1])
-        Drainer(store / "warm-up").drain()
+        drain(store / "warm-up")
         record(store / "real", trajectories)
-        drainer = Drainer(store / "real")
         begin = time.process_time()
-        drainer.drain()
+        drain(store / "real")
         drain_sec = time.process_time() - begin
-        drained = _size(store / "real")
-        compact(store / "real")
-        compacted = _size(store / "real")
+        drained = table_bytes(store / "real")
+        settle(store / "real")
+        settled = table_bytes(store / "real")
         record(store / "memory", trajectories)
-        drain = [sys.executable, "-c", DRAIN_AND_TELL, str(store / "memory")]
-        memory_mib = int(subprocess.run(drain, check=True, capture_output=True, text=True).stdout) / 1024
+        memory_mb = run_command("drain", "--once", store / "memory").memory_mb
     yield Row(SECTION, "raw JSON", raw_bytes / 1e6, "MB")
     yield Row(SECTION, "drained, of raw JSON", raw_bytes / 1e6 / drain_sec, "MB/s", at_least(120))
     yield Row(SECTION, "raw JSON / store, as drained", raw_bytes / drained, "x")
-    yield Row(SECTION, "raw JSON / store, compacted", raw_bytes / compacted, "x", at_least(20))
-    yield Row(SECTION, "most memory of the drainer", memory_mib, "MiB", at_most(1024))
-
-
-def _size(store: Path) -> int:
-    return sum(part.stat().st_size for part in store.rglob("*.parquet"))
+    yield Row(SECTION, "raw JSON / store, settled", raw_bytes / settled, "x", at_least(30))
+    yield Row(SECTION, "most memory of the drainer", memory_mb, "MB", at_most(500))
 
 
 def main() -> None:

@@ -24,9 +24,10 @@ from tokenizers.decoders import DecodeStream
 
 import rolltrace
 from benchmarks.rounds import Round
+from benchmarks.stores import table_bytes
 from benchmarks.table import Row, at_most, render, write_json
 from benchmarks.tracers import scratch_folder
-from rolltrace.drain import Drainer
+from rolltrace.drain import Follower
 from rolltrace.text import fingerprint, load_detokenizer, pages, tokenizer_file
 
 TURNS = 20
@@ -160,18 +161,18 @@ def draining(byte_level: Tokenizer, trajectories: list[list[Turn]]) -> Iterator[
     with scratch_folder() as folder:
         for name, token2text in (("off", False), ("on", True)):
             store = Path(folder, name)
-            drainer = Drainer(store)
-            texts = drainer._memory.texts
+            follower = Follower(store)
+            texts = follower._memory.texts
             with tracing(store, token2text=token2text):
                 agent.play(trajectories[0][:1])
-            drainer.drain()  # loads the libraries, and the tokenizer: once in the life of a drainer
+            follower.drain()  # loads the libraries, and the tokenizer: once in the life of a drainer
             with tracing(store, token2text=token2text):
                 for at, turns in enumerate(trajectories):
                     agent.play(turns, at)
             begin = time.process_time()
-            drainer.drain()
+            follower.drain()
             seconds[name] = time.process_time() - begin
-        sizes = {name: sum(part.stat().st_size for part in Path(folder, name).rglob("*.parquet")) for name in seconds}
+        sizes = {name: table_bytes(Path(folder, name)) for name in seconds}
     section = f"drainer: {len(trajectories)} such trajectories, {raw / 1e6:.0f} MB of raw JSON"
     yield Row(section, "drained, token2text off", raw / 1e6 / seconds["off"], "MB/s")
     yield Row(section, "drained, token2text on", raw / 1e6 / seconds["on"], "MB/s")

@@ -37,7 +37,9 @@ def measure_pages(browser: Browser, folder: Path, count: int, rounds: int) -> It
     store = folder / f"view-{count}"
     if not store.exists():
         write_big(store, count)
-    subprocess.run([sys.executable, "-m", "rolltrace", "drain", str(store)], check=True)  # as a drainer leaves it
+    subprocess.run(
+        [sys.executable, "-m", "rolltrace", "drain", "--once", str(store)], check=True
+    )  # as a drainer leaves it
     section = f"viewer: {count:,} trajectories"
     yield Row(section, "first page, from the start of the server", first_page(browser, store, rounds), "s", at_most(1))
     long_id = rolltrace.open(store).trajectories(step=0, sample_index="long", limit=1)[0]["trajectory_id"]
@@ -79,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes of everything, each page once: a minute")
     parser.add_argument("--trajectories", type=int, nargs="*", default=[], help="stores of so many real ones, by 400")
-    parser.add_argument("--wide", type=int, nargs="*", default=[], help="stores of so many small ones in 125 steps")
+    parser.add_argument("--wide", type=int, nargs="*", default=[], help="stores of so many small ones in 250 steps")
     parser.add_argument("--odd", type=float, nargs="*", default=[], help="odd trajectories, by this factor: 1 is all")
     parser.add_argument("--readers", type=int, default=0, help="so many clients on a store that is being written")
     parser.add_argument("--seconds", type=float, default=30, help="how long they read (default: 30)")

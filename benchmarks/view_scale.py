@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 from playwright.sync_api import Browser, CDPSession, Page, ViewportSize
 
 from benchmarks.odd import Sizes, build_odd, oddities
-from benchmarks.scale import EXPERIMENTS, STEPS, build_wide, kept, summarise
+from benchmarks.stores import EXPERIMENTS, PROJECT, write_wide
 from benchmarks.table import Row, at_most
 from tests.browser.places import READY
 from tests.browser.processes import viewing
 
+STEPS = 250
 SIZE: ViewportSize = {"width": 1440, "height": 900}
 _DRAWN = """
 selector => new Promise((done, fail) => {
@@ -84,24 +85,23 @@ def first_page(browser: Browser, store: Path, rounds: int) -> float:
 
 
 def measure_wide(browser: Browser, folder: Path, count: int, rounds: int) -> Iterator[Row]:
-    """Pages of a store of so many trajectories in 125 steps of two experiments."""
-    store, is_there = kept(folder, f"wide-{count}")
-    if not is_there:
-        build_wide(store, count)
-    summarise(store)
-    section = f"viewer: {count:,} trajectories, {EXPERIMENTS} experiments of {STEPS} steps"
+    """Pages of a store of so many trajectories in 250 steps of five experiments."""
+    store = folder / f"settled-{count}"
+    if not store.exists():
+        write_wide(store, count, STEPS)
+    section = f"viewer: {count:,} trajectories, {EXPERIMENTS} experiments of {STEPS // EXPERIMENTS} steps"
     yield Row(section, "first page, from the start", first_page(browser, store, rounds), "s", at_most(1.5))
     with viewing(store) as address:
-        home = f"{address}/e/scale/run-1"
-        step = f"{home}/step/{min(60, count // 20)}"
+        home = f"{address}/e/{PROJECT}/grpo-1"
+        step = f"{home}/step/30"
         pages = (
             ("experiment, its charts", home, READY["experiment"]),
-            (f"step of {count // EXPERIMENTS // STEPS:,}, its groups", step, READY["groups"]),
-            (f"step of {count // EXPERIMENTS // STEPS:,}, as a list", f"{step}?view=list", READY["list"]),
+            (f"step of {count // STEPS:,}, its groups", step, READY["groups"]),
+            (f"step of {count // STEPS:,}, as a list", f"{step}?view=list", READY["list"]),
         )
         for name, url, selector in pages:
             yield Row(section, name, median_of(browser, url, selector, rounds), "s", at_most(1))
-        asked = {"project": "scale", "experiment": "run-1", "where": "reward < 0.5 and turns > 1"}
+        asked = {"project": PROJECT, "experiment": "grpo-1", "where": "reward < 0.5 and turns > 1"}
         paths = [f"/api/{each}?{urlencode(asked)}" for each in ("trajectories", "facets")]
         with browser.new_context() as context:
             page = context.new_page()
@@ -127,14 +127,14 @@ def server_memory(store: Path) -> float:
 def measure_odd(browser: Browser, folder: Path, factor: float, rounds: int) -> Iterator[Row]:
     """Trajectories of a size that few have: how long they take to open, how they scroll, what they take in memory."""
     sizes = Sizes().by(factor)
-    store, is_there = kept(folder, f"odd-{factor:g}")
-    if not is_there:
+    store = folder / f"odd-{factor:g}"
+    if not (store / "complete").exists():
         build_odd(store, sizes)
     opened, frames, memory = "viewer: odd ones, opened", "viewer: odd ones, longest frame", "viewer: odd ones, memory"
     rows: list[Row] = []
     session = browser.new_browser_cdp_session()
     with viewing(store) as address:
-        for odd in oddities(sizes):
+        for odd in oddities(store, sizes):
             url, selector = f"{address}{odd.path}", READY[odd.ready]
             yield Row(opened, odd.name, median_of(browser, url, selector, rounds), "s", at_most(1.5))
             with browser.new_context(viewport=SIZE) as context:

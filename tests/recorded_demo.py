@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.drain import Drainer
-from rolltrace.store import compact, remove_replaced
+from rolltrace.drain import Follower
+from tests.draining import compact
 
 PRINTED = "printed.txt"
 
@@ -31,7 +31,7 @@ def recorded_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = [sys.executable, "-m", "rolltrace", "demo", "--no-view"]
             plain = {name: value for name, value in os.environ.items() if not name.startswith("ROLLTRACE_")}
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain)
-            assert (done.returncode, done.stderr) == (0, "")
+            assert (done.returncode, done.stderr) == (0, ""), done.stderr
             _settle(folder / "rolltrace-demo")
             printed.write_text(done.stdout)
     return folder
@@ -46,11 +46,10 @@ def _settle(store: Path) -> None:
         except OSError:  # it has ended
             continue
     while True:
-        drainer = Drainer(store)
+        drainer = Follower(store)
         with drainer.working() as alone:
             if alone:  # else it is not quite dead
                 drainer.drain()
                 compact(store)
-                remove_replaced(store, grace_sec=0)
                 return
         time.sleep(0.05)

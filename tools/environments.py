@@ -75,7 +75,6 @@ ENVIRONMENTS = {
         ),
     ),
     "claude-code": Environment(("@anthropic-ai/claude-code@2.1.197",), kind="node"),  # a black box, offline
-    "azurite": Environment(("azurite@3.37.0",), kind="node"),  # Azure's blob storage, by those who make it
     "codex": Environment(("@openai/codex@0.169.0",), kind="node"),  # another one
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
@@ -92,7 +91,7 @@ ENVIRONMENTS = {
     # The viewer behind Jupyter's own proxy, in a browser.
     "jupyter": Environment(("jupyter-server==2.21.1", "jupyter-server-proxy==4.6.0", "playwright")),
     "langfuse": Environment(("langfuse==5.0.4",)),
-    "lake": Environment(("deltalake==1.6.6", "obstore==0.12.1", "moto[server]==5.2.5", "boto3==1.44.3", "playwright")),
+    "bucket": Environment(("moto[server]==5.2.5", "boto3==1.44.3")),  # a store on object storage
     # What writes the files that are imported, as far as it runs on a CPU and without a network; torch as above.
     "importers": Environment(
         ("torch==2.13.0", "inspect-ai==0.3.285", "mini-swe-agent==2.4.6", "openpipe-art==0.5.18"),
@@ -108,13 +107,8 @@ ENVIRONMENTS = {
             "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
         ),
     ),
-    # Engines that read the store, or the lake, without rolltrace. Spark needs a Java besides (`make .venvs/java`).
-    "engines": Environment(
-        (
-            "boto3==1.44.3", "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4",
-            "moto[server]==5.2.5", "obstore==0.12.1", "pyspark==4.0.5", "zstandard",
-        )
-    ),
+    # Engines that read the tables without rolltrace. Spark needs a Java besides (`make .venvs/java`).
+    "engines": Environment(("chdb==4.4.0", "clickhouse-connect==1.12.0", "lz4", "pyspark==4.0.5", "zstandard")),
     # DuckDB downloads its extensions; of some releases they are packages too.
     "duckdb-delta": Environment(("duckdb==1.5.5", "duckdb-extension-delta==1.5.5"), kind="server"),
 }  # fmt: skip

@@ -1,18 +1,12 @@
 """Spark, asked as a team with a cluster would: workers in processes of their own, one session for all questions.
 
-Three things make it some ten times as fast here as with what it comes with, on views this deep and data this small:
-
-- A view is planned anew for every question that names it, and so is a cached one. What several questions need is
-  computed once and cut off from its plan (`localCheckpoint`).
-- Code that is generated and compiled for each stage, and plans that are made anew between stages, cost more than the
-  rows are worth.
-- A JVM that lives for a minute spends it on its optimizing compiler.
+Data this small is not worth the code that Spark generates and compiles for each stage, nor the plans that it makes anew
+between stages; and a JVM that lives for a minute spends it on its optimizing compiler. So these are off.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +26,6 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
 }  # fmt: skip
-_CREATES = re.compile(r"CREATE OR REPLACE TEMPORARY VIEW (\w+)")
-_NEEDED_BY_MANY = "_rows"
 
 
 @contextmanager
@@ -53,12 +45,3 @@ def spark_session(master: str = MASTER) -> Iterator[Any]:
         finally:
             session.stop()
             del os.environ["SPARK_HOME"]
-
-
-def create_views(session: Any, statements: list[str], keep: tuple[str, ...] = ()) -> None:
-    """Create the views; those to keep are computed once, now."""
-    for statement in statements:
-        session.sql(statement)
-        name = _CREATES.match(statement)[1]  # type: ignore[index]
-        if name in keep or name == _NEEDED_BY_MANY:
-            session.table(name).localCheckpoint().createOrReplaceTempView(name)

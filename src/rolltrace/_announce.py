@@ -7,6 +7,7 @@ import shlex
 import sys
 
 from rolltrace import _guard, _job
+from rolltrace._address import address_in
 from rolltrace._frameworks import frameworks
 from rolltrace.settings import Settings, unknown_variables
 
@@ -23,9 +24,10 @@ def announce(settings: Settings) -> None:
     os.environ[_ANNOUNCED] = str(os.getpid())
     if sys.stderr is None:
         return
-    where = "" if settings.store == Settings().store.expanduser() else f" {shlex.quote(str(settings.store))}"
+    store = address_in(settings.store).url
+    where = "" if settings.store == Settings().store.expanduser() else f" {shlex.quote(store)}"
     sys.stderr.write(
-        f"rolltrace: recording {settings.project_name} / {settings.experiment_name} in {settings.store} "
+        f"rolltrace: recording {settings.project_name} / {settings.experiment_name} in {store} "
         f"(run {settings.run}); look with: rolltrace ls{where}\n"
     )
 

@@ -14,7 +14,7 @@ from rolltrace._runtime import Unset
 from rolltrace.capture import scope
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.journal import JournalWriter, start_drainer
-from rolltrace.settings import Settings, is_address, variable_of
+from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -117,8 +117,8 @@ def open(store: str | os.PathLike[str] | None = None) -> Store:
     """A store to ask: `rolltrace.open().trajectories(step=3, where="reward < 0.5")`.
 
     Args:
-        store: The store folder, or the address of a lake such as `s3://bucket/prefix`; if not given, the folder of
-            `init`, else of `ROLLTRACE_STORE`, else `~/.rolltrace`.
+        store: The store folder, or its address, such as `s3://bucket/prefix`; if not given, that of `init`, else of
+            `ROLLTRACE_STORE`, else `~/.rolltrace`.
 
     Raises:
         StoreError: there is no store in this folder.
@@ -129,9 +129,6 @@ def open(store: str | os.PathLike[str] | None = None) -> Store:
     runtime = _runtime.active()
     if store is None and runtime is not None:
         store = runtime.settings.store
-    named = store or os.environ.get(variable_of("store"))
-    if is_address(named):
-        return open_store(str(named))
     return open_store(Settings.gather({"store": store}).store.expanduser())
 
 

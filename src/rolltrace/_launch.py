@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal import detach, drainer_lock, journal_folder, start_drainer
+from rolltrace.journal import drainer_lock, journal_folder, start_drainer
 
-_REMOVE_LATER = """
-import os, sys, time
-if os.fork():
-    os._exit(0)
-time.sleep(float(sys.argv[2]))
-from pathlib import Path
-from rolltrace.journal import drainer_lock, journal_folder
-from rolltrace.query import summarise_steps
-from rolltrace.store import Lease, remove_replaced
-store = Path(sys.argv[1])
-with drainer_lock(journal_folder(store)) as alone:
-    if alone:
-        lease = Lease(store)
-        if lease.hold():
-            remove_replaced(store)
-            summarise_steps(store)
-            lease.release()
-"""
-"""Holds no lock while it waits. If a drainer runs by then, or another host has the lease, that one does it."""
 _SECONDS_BETWEEN = 2.0
+_MAX_END_SEC = 10.0
 _last_start = 0.0
 _starting: threading.Thread | None = None
 
@@ -51,26 +34,27 @@ def wait_for_start(timeout_sec: float) -> None:
 
 
 def drain_in_thread(store: Path) -> None:
-    """Drain in a thread of this process, for places where no process may be started. It ends with the process."""
-    threading.Thread(target=_drain, args=(store,), name="rolltrace-drain", daemon=True).start()
+    """Drain in a thread of this process, for places where no process may be started. It ends with the process, which
+    waits for it a moment: DuckDB and Arrow crash if they are torn down while they are in use."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_drain, args=(store, ended), name="rolltrace-drain", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        ended.set()
+        thread.join(_MAX_END_SEC)
+
+    atexit.register(end)
 
 
-def _drain(store: Path) -> None:
+def _drain(store: Path, ended: threading.Event) -> None:
     try:
         from rolltrace.keeper import follow  # loads the column libraries: only in this mode
 
-        while True:
+        while not ended.is_set():
             with drainer_lock(journal_folder(store)) as alone:
                 if alone:
-                    follow(store, idle_sec=float("inf"), threads=True)
-            time.sleep(_SECONDS_BETWEEN)  # somebody else drains; perhaps not for ever
+                    follow(store, idle_sec=float("inf"), threads=True, ended=ended)
+            ended.wait(_SECONDS_BETWEEN)  # somebody else drains; perhaps not for ever
     except Exception:
         caught("drain thread")
-
-
-def remove_replaced_later(store: Path, wait_sec: float) -> None:
-    """Have the parts removed that others stand for now, when nobody can be reading them any more. Never raises."""
-    try:
-        detach(_REMOVE_LATER, store, str(wait_sec))
-    except Exception:
-        caught("removal of replaced parts")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,13 +108,17 @@ class _Page(msgspec.Struct):
 def read_rules(store: Path) -> dict[Experiment, PassRule]:
     """What was chosen, by experiment. A file that cannot be read is left out: nobody has chosen then."""
     try:
-        files = sorted((store / FOLDER).glob("*.json"))
+        return rules_in((file.name, _read(file)) for file in sorted((store / FOLDER).glob("*.json")))
     except OSError:
         return {}
+
+
+def rules_in(files: Iterable[tuple[str, bytes | None]] | Iterable[tuple[str, bytes]]) -> dict[Experiment, PassRule]:
+    """What the files of these names say, by experiment."""
     rules: dict[Experiment, PassRule] = {}
-    for file in files:
-        page = _read(file)
-        if page is not None and file.name == _file(store, page.project, page.experiment).name:
+    for name, content in files:
+        page = _decode(content)
+        if page is not None and name == file_name(page.project, page.experiment):
             try:
                 rule = PassRule.of(page.term, page.threshold)
             except ConfigError:
@@ -137,20 +141,55 @@ def write_rule(store: Path, project: str, experiment: str, rule: PassRule, *, ru
     Raises:
         StoreError: it cannot be written.
     """
-    file = _file(store, project, experiment)
-    before = _read(file)
-    if run is not None and before is not None and before.run == run:
-        return
-    chosen_by = run if run is not None or before is None else before.run
-    page = _Page(project, experiment, rule.term, rule.threshold, chosen_by)
-    if page == before:
+    file = store / FOLDER / file_name(project, experiment)
+    content = change_page(_read(file), project, experiment, rule, run)
+    if content is None:
         return
     try:
         check_inside(store, file)
         make_folder(file.parent)
-        replace_file(file, msgspec.json.format(msgspec.json.encode(page)) + b"\n")
+        replace_file(file, content)
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+
+
+def change_page(
+    content: bytes | None, project: str, experiment: str, rule: PassRule, run: str | None = None
+) -> bytes | None:
+    """What the file of an experiment says after a choice, by what it said before; None if it stays as it is."""
+    before = _decode(content)
+    if run is not None and before is not None and before.run == run:
+        return None
+    chosen_by = run if run is not None or before is None else before.run
+    page = _Page(project, experiment, rule.term, rule.threshold, chosen_by)
+    return None if page == before else msgspec.json.format(msgspec.json.encode(page)) + b"\n"
+
+
+class Choice(NamedTuple):
+    """What the file of an experiment says."""
+
+    project: str
+    experiment: str
+    rule: PassRule
+    run: str | None
+
+
+def read_choice(content: bytes | None) -> Choice | None:
+    """What a file says; None if it cannot be understood."""
+    page = _decode(content)
+    if page is None:
+        return None
+    try:
+        return Choice(page.project, page.experiment, PassRule.of(page.term, page.threshold), page.run)
+    except ConfigError:
+        return None
+
+
+def forget_rule(store: Path, project: str, experiment: str) -> None:
+    """Remove what pass means in an experiment that is deleted."""
+    file = store / FOLDER / file_name(project, experiment)
+    check_inside(store, file)
+    file.unlink(missing_ok=True)
 
 
 def rules_digest(rules: Mapping[Experiment, PassRule]) -> str:
@@ -158,15 +197,23 @@ def rules_digest(rules: Mapping[Experiment, PassRule]) -> str:
     return hashlib.blake2b(repr(sorted(rules.items())).encode(), digest_size=8).hexdigest() if rules else ""
 
 
-def _file(store: Path, project: str, experiment: str) -> Path:
+def file_name(project: str, experiment: str) -> str:
+    """The name of the file of an experiment, in the folder `pass`."""
     name = hashlib.blake2b(f"{project}\0{experiment}".encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-    return store / FOLDER / f"{name}.json"
+    return f"{name}.json"
 
 
-def _read(file: Path) -> _Page | None:
+def _read(file: Path) -> bytes | None:
     try:
-        return msgspec.json.decode(read_page(file), type=_Page)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return read_page(file)
+    except OSError:
+        return None
+
+
+def _decode(content: bytes | None) -> _Page | None:
+    try:
+        return None if content is None else msgspec.json.decode(content, type=_Page)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

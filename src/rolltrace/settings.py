@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
+from rolltrace._address import home_folder, is_address
 from rolltrace._amounts import size_of
 from rolltrace._frameworks import frameworks
 from rolltrace.errors import ConfigError
@@ -28,10 +29,7 @@ SHARES = ("private", "group")
 OFF = "off"
 """Instead of a backend: no tracing."""
 ENV_PREFIX = "ROLLTRACE_"
-OTHER_VARIABLES = (
-    "ROLLTRACE_PROXY", "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL", "ROLLTRACE_LAKE", "ROLLTRACE_LAKE_TIMEOUT",
-    "ROLLTRACE_CACHE", "ROLLTRACE_CACHE_BYTES",
-)  # fmt: skip
+OTHER_VARIABLES = ("ROLLTRACE_PROXY", "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL", "ROLLTRACE_STORE_TIMEOUT")
 
 
 def _setting(default: Any, check: Callable[[str, Any], Any], meaning: str) -> Any:
@@ -64,17 +62,12 @@ def _backends(name: str, value: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names))
 
 
-def is_address(text: object) -> TypeGuard[str]:
-    """Whether this is an address, such as that of a lake, and not the path of a folder."""
-    return isinstance(text, str) and "://" in text and text.partition("://")[0].isalnum()
+def _store(name: str, value: Any) -> Path:
+    """The folder of a store; of one in a bucket, the folder that stands for it here."""
+    return home_folder(value) if is_address(value) else _folder(name, value)
 
 
 def _folder(name: str, value: Any) -> Path:
-    if is_address(value):
-        raise ConfigError(
-            f"{name} must be a folder, not {value!r}; record into a folder and ship it to a lake: "
-            "init(backend=['rolltrace', 'lake']) with ROLLTRACE_LAKE"
-        )
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise _wrong(name, value, "a folder path")
     path = os.path.expanduser(os.fspath(value))
@@ -159,7 +152,7 @@ class Settings:
         "what it was before; unset means the Ray job, the job of torchrun or Slurm, or an id that the first `init` "
         "makes and child processes inherit",
     )
-    store: Path = _setting(Path("~/.rolltrace"), _folder, "the store folder")  # noqa: RUF009 - it is a field
+    store: Path = _setting(Path("~/.rolltrace"), _store, "the store: a folder, or s3://bucket/prefix")  # noqa: RUF009 - it is a field
     journal: Path | None = _setting(  # noqa: RUF009 - it is a field
         None,
         _folder,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rolltrace.backends.links import view_link, web_address
-from rolltrace.store import links_of, outbox_folder, save_links
+from rolltrace.tables import links_of, outbox_folder, save_links
 
 ID = "0123456789abcdef0123456789abcdef"
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.axe import serious
 from tests.browser.conftest import NO_ANSWER, Watch
-from tests.browser.places import EXPERIMENT, LAST_STEP, READY, STEP
+from tests.browser.places import EXPERIMENT, READY, STEP
 from tests.browser.processes import viewing
 
 View = Callable[[Path], str]
@@ -117,8 +117,8 @@ def test_an_empty_store_says_what_to_type(view: View, tmp_path: Path, page: Page
     expect(page.get_by_role("heading", name="Compare two to eight")).to_be_visible()
 
 
-def test_a_damaged_part_is_told_and_the_rest_is_shown(view: View, copy: Path, page: Page) -> None:
-    part = next(copy.glob(f"data/project=maths/experiment=grpo-7b/step={LAST_STEP}/spans--compact*.parquet"))
+def test_a_damaged_data_file_is_told_and_the_rest_is_shown(view: View, copy: Path, page: Page) -> None:
+    part = next(copy.glob("trajectories/data/maths-grpo-7b/step-0/*.parquet"))
     part.write_bytes(part.read_bytes()[:100])
     address = view(copy)
     page.goto(address + EXPERIMENT)

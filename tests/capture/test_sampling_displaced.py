@@ -9,7 +9,6 @@ import pytest
 import rolltrace
 from rolltrace.capture import scope
 from rolltrace.query import open_store
-from rolltrace.store import remove_replaced
 from tests.draining import drain, rows
 
 from .sampled import (
@@ -46,7 +45,6 @@ def test_compaction_removes_displaced_rows_for_good(tmp_path: Path) -> None:
     bring_into("drained", tmp_path)
     before = len(rows(tmp_path))
     bring_into("compacted", tmp_path)
-    remove_replaced(tmp_path, grace_sec=0)
     assert (before, len(rows(tmp_path))) == (len(SAMPLES), 1)
     (row,) = open_store(tmp_path).sql("SELECT count(*) AS rows, count(DISTINCT trajectory_id) AS ids FROM spans")
     assert (row["rows"], row["ids"]) == (1, 1)

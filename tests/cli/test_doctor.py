@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.drain import Drainer
+from rolltrace.drain import Follower
 from rolltrace.files import replacing
 from rolltrace.journal import journal_files
 from tests.draining import drain
@@ -50,6 +49,10 @@ def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
     return copied(tmp_path / "s", write_all, "drained")
 
 
+def data_files(store: Path, table: str) -> list[Path]:
+    return [*(store / table / "data").rglob("*.parquet")]
+
+
 def examine(store: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
     """The problems that are found."""
     code = main(["doctor", str(store), "--json"])
@@ -82,7 +85,7 @@ def test_a_store_in_which_nothing_was_recorded_is_a_problem(tmp_path: Path, caps
 def test_a_newer_format_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (store / "format.json").write_text('{"format": 99}')
     (problem,) = examine(store, capsys)
-    assert (problem["check"], problem["do"]) == ("format", "pip install -U rolltrace")
+    assert (problem["check"], problem["do"]) == ("format", "use the rolltrace that wrote it")
 
 
 def test_a_damaged_version_can_be_mended_as_it_says(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +110,7 @@ def test_journals_that_wait_for_nobody(undrained: Path, capsys: pytest.CaptureFi
 
 
 def test_journals_that_a_drainer_will_take_are_no_problem(undrained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Drainer(undrained).working():
+    with Follower(undrained).working():
         assert examine(undrained, capsys) == []
 
 
@@ -134,42 +137,52 @@ def test_damaged_places_of_a_journal(undrained: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("table", "place"), [("trajectories", 0.5), ("scores", 0.5), ("spans", 0), ("spans", 0.5), ("spans", 1)]
+    ("table", "place"), [("trajectories", 0.5), ("scores", 0.5), ("ops", 0), ("ops", 0.5), ("ops", 1)]
 )
-def test_a_flipped_byte_of_a_part_is_found(
+def test_a_flipped_byte_of_a_data_file_is_found(
     store: Path, table: str, place: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (part,) = store.rglob(f"{table}--*.parquet")
-    data = bytearray(part.read_bytes())
-    at = int((len(data) - 1) * place)  # tests/store/test_checksum.py flips every one
+    (file,) = data_files(store, table)
+    data = bytearray(file.read_bytes())
+    at = int((len(data) - 1) * place)
     data[at] ^= 1 << at % 8
-    part.write_bytes(data)
-    assert [(each["check"], each["where"]) for each in examine(store, capsys)] == [("parts", str(part))]
+    file.write_bytes(data)
+    assert [(each["check"], each["where"]) for each in examine(store, capsys)] == [("tables", str(file))]
 
 
-def test_a_part_that_was_cut_is_found(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (part,) = store.rglob("spans--*.parquet")
-    whole = part.read_bytes()
+def test_a_data_file_that_was_cut_is_found(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = data_files(store, "ops")
+    whole = file.read_bytes()
     for length in (0, 3, 100, -1, -9):
-        part.write_bytes(whole[:length])
+        file.write_bytes(whole[:length])
         (problem,) = examine(store, capsys)
-        assert (problem["check"], problem["where"]) == ("parts", str(part))
-    shutil.move(part, f"{part}.bad")
+        assert (problem["check"], problem["where"]) == ("tables", str(file))
+    file.write_bytes(whole)
+    assert examine(store, capsys) == []
+
+
+def test_a_torn_entry_of_a_log_is_found_and_can_be_mended_as_it_says(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = store / "ops" / "_delta_log"
+    torn = log / f"{len([*log.glob('*.json')]):020}.json"
+    torn.write_text('{"add": {"pa')
+    (problem,) = examine(store, capsys)
+    assert (problem["check"], problem["where"]) == ("tables", str(torn))
+    assert main(problem["do"].split()[1:]) == 0
     assert examine(store, capsys) == []
 
 
 def test_files_that_killed_processes_left(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (part,) = store.rglob("spans--*.parquet")
     host = next((store / "journal").iterdir())
     left = [
-        part.with_name(f".{part.name}.999999999.new"),
         store / ".format.json.0a1b2c3d.999999999.new",
         host / "20260101T000000-999999999-abcdabcd-000000.new",
         host / "20260101T000000-999999999-abcdabcd-000000.open",
     ]
     for path in left:
         path.touch(0o600)
-    part.with_name(f".{part.name}.{os.getpid()}.new").touch()  # being written right now
+    (store / f".format.json.0a1b2c3d.{os.getpid()}.new").touch()  # being written right now
     problems = examine(store, capsys)
     assert {each["where"] for each in problems} == set(map(str, left))
     for each in problems:
@@ -177,8 +190,22 @@ def test_files_that_killed_processes_left(store: Path, capsys: pytest.CaptureFix
     assert examine(store, capsys) == []
 
 
+def test_a_data_file_that_a_killed_process_did_not_finish(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = data_files(store, "ops")
+    left, at_work = file.with_name(".batch-31-old.parquet"), file.with_name(".batch-31-new.parquet")
+    for path in (left, at_work):
+        path.touch()
+    os.utime(left, (0, 0))
+    (problem,) = examine(store, capsys)
+    assert (problem["check"], problem["where"]) == ("leftovers", str(left))
+    assert main(problem["do"].split()[1:]) == 0
+    assert capsys.readouterr().out == "6 files of 2 steps merged, 1 old file removed\n"
+    assert examine(store, capsys) == []
+    assert at_work.exists()
+
+
 def test_half_a_file_that_was_to_replace_another_is_found(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ("format.json", "journal/host/w-000001.open", "outbox/otlp/state.json", "tokenizers/f.json", "blobs/ab/abc")
+    files = ("format.json", "journal/host/w-000001.open", "outbox/otlp/state.json", "tokenizers/f.json")
     left = []
     with ExitStack() as at_work:
         for file in files:
@@ -191,15 +218,25 @@ def test_half_a_file_that_was_to_replace_another_is_found(store: Path, capsys: p
     assert {each["where"] for each in problems} == set(map(str, left))
 
 
-def test_parts_that_are_none_of_ours(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (part,) = store.rglob("spans--*.parquet")
-    future = shutil.copy(part, part.with_name("futures--x.parquet"))
-    stray = shutil.copy(part, store / "data/x.parquet")
-    found = {each["where"]: each["what"] for each in examine(store, capsys)}
-    assert found == {
-        str(future): "a part of a table that this rolltrace does not know, 'futures'",
-        str(stray): "not a part of this store",
-    }
+def test_a_link_among_the_data_files(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = data_files(store, "ops")
+    (file.parent / "elsewhere.parquet").symlink_to(tmp_path)
+    (problem,) = examine(store, capsys)
+    assert (problem["check"], problem["what"]) == ("files", "a symbolic link, which is not followed")
+
+
+def test_journals_of_a_host_that_is_gone_can_be_drained_as_it_says(
+    undrained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = journal_files(undrained)
+    gone = undrained / "journal" / "node07-0a1b2c3d"
+    path.parent.rename(gone)
+    main(["doctor", str(undrained), "--json"])
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    (note,) = [line for line in lines if line["check"] == "journals" and line["level"] == "note"]
+    assert note["do"] == f"if that host is gone: rolltrace drain --host node07-0a1b2c3d {undrained}"
+    assert main(note["do"].split()[6:]) == 0
+    assert len(rolltrace.open(undrained).trajectories()) == 3
 
 
 def test_losses_by_choice_are_no_problem_others_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,12 +269,12 @@ def test_the_last_words_of_the_drainer(store: Path, capsys: pytest.CaptureFixtur
 def test_a_check_that_fails_does_not_hide_the_others(
     store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(store: Path) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 
-    monkeypatch.setattr("rolltrace.store.list_parts", fail)
+    monkeypatch.setattr("rolltrace.query.Store.damaged", fail)
     monkeypatch.setattr("rolltrace.doctor.surroundings._ENOUGH_FREE_BYTES", 1 << 62)
-    assert [each["check"] for each in examine(store, capsys)] == ["parts", "disk"]
+    assert [each["check"] for each in examine(store, capsys)] == ["tables", "disk"]
 
 
 def test_scores_of_unknown_trajectories_are_a_note(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

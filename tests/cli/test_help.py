@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rolltrace.cli import parser_of
-from rolltrace.store import prepare
+from rolltrace.tables import TableStore, address_in
 
 _ENDLESS = "select count(*) from range(1000000000000) a, range(1000000000) b where a.range + b.range = -1"
 
@@ -37,11 +37,8 @@ def test_help_fits_80_columns_and_names_the_docs(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_store_is_given_the_same_way_in_all_commands() -> None:
-    without_store = {
-        "rolltrace", "rolltrace flags", "rolltrace docs", "rolltrace completion", "rolltrace lake compact",
-        "rolltrace lake vacuum",
-    }  # fmt: skip
-    groups = {"rolltrace export", "rolltrace import", "rolltrace journal", "rolltrace lake"}
+    without_store = {"rolltrace", "rolltrace flags", "rolltrace docs", "rolltrace completion"}
+    groups = {"rolltrace export", "rolltrace import", "rolltrace journal"}
     for parser in parsers(parser_of()):
         has_option = any("--store" in action.option_strings for action in parser._actions)
         assert has_option == (parser.prog not in without_store | groups), parser.prog
@@ -62,7 +59,8 @@ for command in sys.argv[1:]:
         main(command.split())
     except SystemExit:
         pass
-    print(command, *sorted({"duckdb", "numpy", "pandas", "polars", "pyarrow"} & set(sys.modules)), file=sys.stderr)
+    loaded = {"deltalake", "duckdb", "numpy", "pandas", "polars", "pyarrow"} & set(sys.modules)
+    print(command, *sorted(loaded), file=sys.stderr)
 """
     commands = ["--help", "--version", "flags", "docs", "completion bash", "ls --help"]
     done = subprocess.run([sys.executable, "-c", program, *commands], capture_output=True, text=True, check=True)
@@ -70,7 +68,7 @@ for command in sys.argv[1:]:
 
 
 def test_ctrl_c_in_a_long_question_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
-    prepare(tmp_path / "store")
+    TableStore(address_in(tmp_path / "store")).prepare()
     command = [sys.executable, "-m", "rolltrace", "sql", _ENDLESS, str(tmp_path / "store")]
     # On a terminal it says what it does: then it is at work for sure.
     ours, theirs = pty.openpty()
@@ -111,7 +109,7 @@ for method in (result.df, result.pl):
         messages.append(str(error))
 print(json.dumps(messages))
 """
-    prepare(tmp_path)
+    TableStore(address_in(tmp_path)).prepare()
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [
         f".{method}() needs {name}: pip install {name}; without it: .rows() gives dicts, .arrow() a table"

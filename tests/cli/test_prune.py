@@ -170,12 +170,21 @@ def test_a_filter_means_the_newest_run_and_age_means_all(tmp_path: Path, capsys:
         assert (hint in said.err) == (words[1] == "step = 1")
 
 
-def test_what_is_not_drained_yet_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_drained_yet_is_drained_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_steps(tmp_path, run="a", is_drained=False)
-    assert main(["prune", str(tmp_path), "--older-than", "0m"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("pruned 0 trajectories")
-    assert "2 trajectories left alone, because their groups are still running or not drained yet" in said.err
+    assert main(["prune", str(tmp_path), "--older-than", "0m", "--yes"]) == 0
+    assert capsys.readouterr().out.startswith("pruned 2 trajectories")
+
+
+def test_what_still_runs_is_left_alone(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
+    with rolltrace.rollout_trace_attr(step=3, sample_index=0, rollout_n=2):
+        assert main(["prune", str(store), "--where", "step = 3", "--yes"]) == 0
+        said = capsys.readouterr()
+    rolltrace.shutdown()
+    assert said.out.startswith("pruned 2 trajectories")
+    assert "3 trajectories left alone, because their groups are still running" in said.err
+    assert pruned(store) == {(3, 1)}
 
 
 def test_what_was_recorded_for_a_group_goes_with_it(tmp_path: Path) -> None:

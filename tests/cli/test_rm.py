@@ -10,7 +10,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.store import remove_replaced
+from rolltrace.tables import TABLE_SCHEMAS
 from tests.draining import drain
 
 
@@ -21,8 +21,9 @@ def rows(store: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list
 
 
 def size(store: Path) -> int:
-    remove_replaced(store, grace_sec=0)
-    return sum(file.stat().st_size for file in (store / "data").rglob("*.parquet"))
+    return sum(
+        file.stat().st_size for schema in TABLE_SCHEMAS for file in (store / schema.name / "data").rglob("*.parquet")
+    )
 
 
 def add_experiment(store: Path, name: str, *, run: str = "second", late: bool = True) -> None:
@@ -50,7 +51,7 @@ def test_an_experiment_is_deleted_with_everything_in_it(store: Path, capsys: pyt
     assert "deleted 4 trajectories of p / other (2 steps); " in capsys.readouterr().out
     assert rows(store, capsys) == kept
     assert size(store) == before
-    for view in ("spans", "scores", "unmatched_scores", "notes"):
+    for view in ("ops", "messages", "spans", "scores", "unmatched_scores", "notes"):
         assert main(["sql", f"select * from {view} where experiment = 'other'", "--csv", str(store)]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 1, view
     assert main(["doctor", str(store)]) == 0

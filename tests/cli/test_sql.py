@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
+from rolltrace.query.views import VIEWS
 from tests.background import eventually
-from tests.draining import drain
 
 
 @pytest.fixture
@@ -109,27 +110,18 @@ def test_a_statement_cannot_eat_more_memory_than_it_may(
     assert "Out of Memory" in message or "the answer is larger than" in message, message
 
 
-def test_the_views_are_printed_for_another_engine(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drain(store)
-    assert f"'{store}/data/*/*/*/trajectories--*.parquet'" in ask(capsys, "--print-views", store)
-    spark = ask(capsys, "--print-views", "--dialect", "spark", "--path", "s3://bucket/there", "--store", store)
-    assert "'s3a://bucket/there/data'" in spark
-    assert "-- transitions: not in this dialect, since" in spark
+def test_without_a_statement_it_says_what_one_looks_like(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql"]) == 1
+    assert "which SELECT?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "which SELECT?"),
-        (["select 1", "--dialect", "spark"], "--dialect is about --print-views"),
-        (["--print-views", "select 1", "STORE"], "runs no statement; not 'select 1'"),
-    ],
-)
-def test_what_does_not_fit_print_views_is_a_message(
-    arguments: list[str], message: str, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["sql", *(str(store) if each == "STORE" else each for each in arguments)]) == 1
-    assert message in capsys.readouterr().err
+def test_every_view_that_the_help_names_can_be_asked(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for view in VIEWS:
+        ask(capsys, f"select count(*) from {view}", store)
+    with pytest.raises(SystemExit):
+        main(["sql", "--help"])
+    said = capsys.readouterr().out.partition("views: ")[2].partition("examples:")[0]
+    assert sorted(re.findall("[a-z_]+", said)) == sorted(VIEWS)
 
 
 def test_a_sum_of_integers_is_an_integer(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

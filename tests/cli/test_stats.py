@@ -10,7 +10,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.drain import Drainer
+from rolltrace.drain import Follower
 from tests.draining import drain
 
 
@@ -27,12 +27,14 @@ def stats(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_what_waits_is_counted_without_reserved_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_on_a_disk_that_cannot_be_written_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path)
+    monkeypatch.setattr("rolltrace.query.backlog.Backlog.drain", lambda *args, **options: None)
     found = stats(tmp_path, capsys)
-    assert (found["trajectories"], found["experiments"], found["parts"], found["journal_files"]) == (2, 1, 0, 1)
+    assert (found["trajectories"], found["experiments"], found["files"], found["journal_files"]) == (0, 0, 0, 1)
     assert 2000 < found["undrained_bytes"] < 10_000, "the file itself has 16 MiB"
-    assert found["losses"] == {"sample_limit": 3}
     assert found["bytes"]["journal"] > 0
 
 
@@ -42,17 +44,17 @@ def test_what_was_drained_is_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
     drain(tmp_path)
     found = stats(tmp_path, capsys)
     assert (found["trajectories"], found["journal_files"], found["undrained_bytes"]) == (2, 0, 0)
-    assert found["rows"] == {"trajectories": 2, "notes": 2, "losses": 1}
-    assert found["parts"] == 3
+    assert found["rows"] == {"trajectories": 2, "notes": 2, "losses": 1, "runs": 1}
+    assert found["files"] == 4
     assert found["bytes"]["data"] > 0
     assert found["losses"] == {"sample_limit": 3}
-    assert found["damaged_parts"] == []
+    assert found["damaged_files"] == []
 
 
 def test_a_drainer_at_work_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path)
     assert stats(tmp_path, capsys)["drainer_running"] is False
-    with Drainer(tmp_path).working():
+    with Follower(tmp_path).working():
         assert stats(tmp_path, capsys)["drainer_running"] is True
 
 
@@ -68,12 +70,12 @@ def test_a_page_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     write(tmp_path)
     rolltrace.shutdown()
     drain(tmp_path)
-    part = next(tmp_path.rglob("notes--*.parquet"))
+    part = next((tmp_path / "notes" / "data").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-50])
     assert main(["stats", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "  lost          sample_limit 3\n" in said
-    assert "  damaged       1 part: rolltrace doctor\n" in said
+    assert "  damaged       1 file: rolltrace doctor\n" in said
 
 
 def test_flags_are_counted_by_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,6 @@ def test_commands_with_words_of_their_own_find_the_store(
     for words in (
         ["show", one, "--ops"],
         ["sql", "select 1", "--json"],
-        ["sql", "--print-views", "--dialect", "spark"],
         ["diff", one, other, "--json"],
         ["score", one, "reward", "-1", "--reason", "fooled"],
         ["label", one, "--author", "me", "good"],

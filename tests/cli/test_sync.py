@@ -14,7 +14,8 @@ from rolltrace.cli import main, sync
 from rolltrace.keeper.outbox import Outbox, SendingPolicy
 from rolltrace.keeper.position import Entry
 from rolltrace.keeper.sender_loop import SenderLoop
-from rolltrace.store import note_routes
+from rolltrace.tables import note_routes
+from tests.draining import drain
 
 
 @rolltrace.rollout_trace_op
@@ -224,6 +225,7 @@ def test_the_doctor_tells_how_sending_goes(store: Path, harbour: Any, capsys: py
 
 
 def test_the_doctor_finds_what_nobody_sends(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    drain(store)
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
     (found,) = doctor(store, capsys)
     assert (found["level"], found["do"]) == ("problem", f"rolltrace sync --to shipping {store}")

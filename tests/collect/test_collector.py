@@ -175,8 +175,8 @@ def test_a_late_span_goes_to_its_trajectory_also_after_a_restart(rig: Rig) -> No
     rig.killed()
     rig.collector.take([span(3)])
     rig.collector.settle(all_of_them=True)
-    rows = rig.store.sql("SELECT DISTINCT step, sample_index, sample_is_int FROM spans").rows()
-    assert [tuple(row.values()) for row in rows] == [(7, "4", True)]
+    rows = rig.store.sql("SELECT DISTINCT step, sample_index, sample_number FROM ops").rows()
+    assert [tuple(row.values()) for row in rows] == [(7, "4", 4)]
     assert len(rig.only().ops[0].children) == 2
 
 

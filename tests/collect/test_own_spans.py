@@ -15,10 +15,9 @@ from tests.background import eventually
 
 from .rig import Collecting, collecting
 
-WHERE = ("project", "experiment", "run", "step", "sample_index", "sample_is_int", "rollout_n", "validate")
+WHERE = ("project", "experiment", "run", "step", "sample_index", "sample_number", "rollout_n", "validate")
 TABLES = {
-    "trajectories": "name, start_ns, end_ns, status, error, traceback, parent_trajectory_id, parent_op_id, tags, "
-    "is_group",
+    "rows": "name, start_ns, end_ns, status, error, traceback, parent_trajectory_id, parent_op_id, tags",
     "spans": "op_id, parent_id, name, kind, start_ns, end_ns, status, error, traceback, policy_version, finish_reason, "
     "prompt_tokens, response_tokens, tokens, logprobs, response_mask, payload, cached_tokens, reasoning_tokens",
     "scores": "op_id, time_ns, name, value, label, terms, reason, trained_step, author",

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import rolltrace
 from rolltrace.capture import scope
 from rolltrace.query.views import VIEWS
 from tests.docs.pages import ROOT
+from tests.draining import drain
 
 
 def page(name: str) -> str:
@@ -111,11 +111,12 @@ def test_only_scores_and_labels_write(tmp_path: Path) -> None:
         there = (Path(folder) / name for folder, _, names in os.walk(tmp_path) for name in names)
         return {str(file): file.stat().st_mtime_ns for file in there}
 
+    drain(tmp_path)
     before = files()
     with rolltrace.open(tmp_path) as store:
         for ask in (store.experiments, store.runs, store.steps, store.trajectories, store.groups, store.labels):
             ask()
-        for ask in (store.live, store.losses, store.unmatched_scores, store.damaged, store.parts, store.refresh):
+        for ask in (store.live, store.losses, store.unmatched_scores, store.damaged, store.stored, store.refresh):
             ask()
         store.history(0), store.group(1, 0), store.trajectory(trajectory.id), store.sql("from spans")
         assert files() == before
@@ -140,12 +141,14 @@ def test_the_columns_of_labels_are_those_that_the_page_names(tmp_path: Path) -> 
     assert set(named) <= set(rolltrace.open(tmp_path).sql("from labels").columns)
 
 
-def test_polars_counts_the_rows_of_a_lake_as_the_page_reads_them(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    rows = {"trajectory_id": ["a", "b", "c"], "project": ["p"] * 3, "experiment": ["e"] * 3, "step": [1, 2, None]}
-    place = ["project", "experiment", "step"]
-    deltalake.write_deltalake(tmp_path / "trajectories", pa.table(rows), partition_by=place)
-    (documented,) = re.findall(r'`(pl\.\w+\("s3://bucket/lake/trajectories".*?\))`', page("howto/engines.md"))
-    frame = eval(documented.replace("s3://bucket/lake", str(tmp_path)), {"pl": pl})
-    assert frame.lazy().select(pl.len()).collect().item() == 3
-    assert sorted(frame["trajectory_id"]) == ["a", "b", "c"]
+def test_polars_counts_the_rows_of_a_store_as_the_page_reads_them(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for step in (1, 2, None):
+        with rolltrace.rollout_trace_attr("sample", step=step):
+            pass
+    rolltrace.shutdown()
+    drain(tmp_path, compacted=True)
+    (documented,) = re.findall(r'`(pl\.\w+\("s3://bucket/prefix/trajectories"\))`', page("howto/engines.md"))
+    frame = eval(documented.replace("s3://bucket/prefix", str(tmp_path)), {"pl": pl})
+    assert frame.select(pl.len()).collect().item() == 3
+    assert frame.select("step").collect()["step"].sort().to_list() == [None, 1, 2]

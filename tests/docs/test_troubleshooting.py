@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 WITHOUT_TEXT = {
     "_announce.py": ["unknown environment variable ...", "verl is imported, but has not loaded rolltrace's plug-in"],
     "drain/apart.py": ["draining ... is put off: ..."],  # the same fault, told by the process that drains one file
-    "keeper/follow_loop.py": ["BACKEND: ..."],
+    "keeper/sender_loop.py": ["BACKEND: ..."],
     "query/incomplete.py": [
         "cannot be read (...): the rows there",
         "what waits there",

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rolltrace.drain import Redactor
+from rolltrace.drain import Redactor, secret_texts
 from rolltrace.drain.secret_names import Strength, strength
 from rolltrace.drain.secret_shapes import KINDS, looks_random
 from rolltrace.drain.secret_texts import find_secrets
@@ -290,3 +292,20 @@ ADVERSARIAL = [
 def test_no_text_takes_more_than_time_in_proportion_to_its_length(repeated: str) -> None:
     find_secrets(repeated * (SIZE // len(repeated)))
     find_secrets((repeated + "\n") * (SIZE // 8 // len(repeated)) + "x")
+
+
+@settings(max_examples=nightly(2000, 100), deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["password", "api_key", "token", "login", " ", "=", ":", "-", "--", "-p ", "@", "://", "%3D", "&quot;",
+             "\\u003d", "\x1b[0m", ">", "hunter2!", "a8Jd72Kq0ZxP4mN6", "PRIVATE KEY", "\n", "，", "密码",
+             "machine x", '"']
+        ),
+        max_size=12,
+    ).map("".join)
+)  # fmt: skip
+def test_a_text_that_is_taken_for_harmless_has_no_secret(text: str) -> None:
+    if secret_texts._is_harmless(text):
+        assert not secret_texts._plain_secrets(text)
+        assert not secret_texts._may_have_escapes(text)

@@ -13,7 +13,6 @@ import rolltrace
 from rolltrace import RolloutTrace
 from rolltrace.drain import shared
 from rolltrace.query import Trajectory, open_store
-from rolltrace.store import list_parts
 from tests.draining import drain, rows
 
 MESSAGES = [{"role": "user", "content": f"Where is the station? {n} " * 4} for n in range(3)]
@@ -40,7 +39,7 @@ class Written:
     @property
     def stored(self) -> Any:
         """The trace of the newest transition as it is in the store."""
-        return json.loads(rows(self._store, "transitions")[-1]["trace"])
+        return json.loads(rows(self._store, "transitions", order="time_ns")[-1]["trace"])
 
     @property
     def read(self) -> Trajectory:
@@ -80,7 +79,8 @@ def test_the_store_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(shared, "_SHORTEST_BYTES", 1 << 40)
     large = Written(tmp_path / "large", record)
     sizes = [
-        sum(part.stat().st_size for part in list_parts(tmp_path / name, "transitions")) for name in ("small", "large")
+        sum(file.stat().st_size for file in (tmp_path / name / "transitions" / "data").rglob("*.parquet"))
+        for name in ("small", "large")
     ]
     assert sizes[0] < sizes[1] / 3
     assert [step["trace"] for step in small.read.transitions] == [step["trace"] for step in large.read.transitions]

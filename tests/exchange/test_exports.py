@@ -62,7 +62,7 @@ def test_jsonl_holds_what_was_recorded(reader: Store) -> None:
     assert tool["outputs"]["hits"] == ["page", HOSTILE]
     assert second["kind"] == "llm"
     assert [message["role"] for message in record["conversation"]] == [
-        "system", "user", "assistant", "user", "assistant",
+        "system", "user", "assistant", "tool", "user", "assistant",
     ]  # fmt: skip
     assert record["transitions"][0]["reward"] == 0.5
     assert record["scores"][0]["terms"] == {"format": 1.0}
@@ -225,8 +225,8 @@ def test_parquet_is_a_store_of_the_chosen_trajectories(reader: Store, tmp_path: 
     folder = tmp_path / "exported"
     EXPORTS["parquet"].write_folder(select(reader, step=1), folder)
     assert records(export(folder, "jsonl")[0]) == records(export(reader, "jsonl", step=1)[0])
-    (part,) = folder.rglob("spans--*.parquet")
-    assert set(pq.read_table(part, partitioning=None)["step"].to_pylist()) == {1}
+    (file,) = (folder / "ops").rglob("*.parquet")
+    assert set(pq.read_table(file, partitioning=None)["step"].to_pylist()) == {1}
     with pytest.raises(ConfigError, match="not empty"):
         EXPORTS["parquet"].write_folder(select(reader), folder)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

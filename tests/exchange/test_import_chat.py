@@ -28,7 +28,7 @@ def test_a_conversation_becomes_ops(tmp_path: Path, into: Importer) -> None:
     assert trajectory.ops[2].inputs == {"messages": CHAT[:4]}
     assert trajectory.ops[2].outputs == CHAT[4]
     assert (trajectory.ops[1].inputs, trajectory.ops[1].outputs) == ('{"q": "x"}', "found")
-    assert trajectory.conversation == CHAT
+    assert trajectory.conversation == [*CHAT[:3], {**CHAT[3], "name": "search"}, CHAT[4]], "with the tool's name"
     assert trajectory.tags == {"source": {"web": True}}
 
 

@@ -65,7 +65,7 @@ def test_records_in_another_experiment_are_other_trajectories(run: Path, exporte
     assert again.store.trajectory(inner).parent_trajectory_id == outer
 
 
-def test_the_parts_of_a_large_file_are_cut_the_same_way_each_time(
+def test_the_batches_of_a_large_file_are_cut_the_same_way_each_time(
     exported: str, tmp_path: Path, into: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rolltrace.exchange.importer._CHUNK_BYTES", 1000)
@@ -74,7 +74,7 @@ def test_the_parts_of_a_large_file_are_cut_the_same_way_each_time(
     for _ in range(2):
         into("jsonl", file, project=None)
         assert export(into.store) == exported
-    assert len(list(into.path.rglob("trajectories--*.parquet"))) > 2
+    assert len(list((into.path / "trajectories").rglob("*.parquet"))) > 2
 
 
 OWN = {

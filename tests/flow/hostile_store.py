@@ -17,11 +17,10 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from tests.nightly import nightly
 
@@ -39,8 +38,30 @@ READING = (
 )  # fmt: skip
 
 
-def _parts(store: Path, table: str) -> list[Path]:
-    return sorted((store / "data").rglob(f"{table}--*.parquet"))
+def _parts(store: Path, table: str = "ops") -> list[Path]:
+    return sorted((store / table / "data").rglob("step-1/*.parquet"))
+
+
+def _list_files(store: Path, *names: str, table: str = "ops") -> str:
+    """Make the table list files of these names beside those that it has, or at a path; the first one."""
+    log = store / table / "_delta_log"
+    version = max(int(path.stem) for path in log.glob("*.json")) + 1
+    folder = _parts(store, table)[0].parent.relative_to(store / table)
+    actions = [
+        {
+            "add": {
+                "path": quote(name if "/" in name else f"{folder}/{name}"),
+                "partitionValues": {"project": "p", "experiment": "e", "step": "1"},
+                "size": 1000,
+                "modificationTime": 0,
+                "dataChange": True,
+                "stats": '{"numRecords": 1}',
+            }
+        }
+        for name in names
+    ]
+    (log / f"{version:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    return names[0]
 
 
 def _instead(path: Path) -> Path:
@@ -52,22 +73,30 @@ def _instead(path: Path) -> Path:
 
 
 def linked_part(store: Path, outside: Path) -> str:
-    part = _parts(store, "spans")[0]
-    (part.parent / "spans--linked.parquet").symlink_to(outside / "secret.parquet")
-    return "spans--linked.parquet"
+    (_parts(store)[0].parent / "linked.parquet").symlink_to(outside / "secret.parquet")
+    return _list_files(store, "linked.parquet")
+
+
+def paths_elsewhere(store: Path, outside: Path) -> str:
+    """The log of a table may name any file."""
+    secret = outside / "secret.parquet"
+    return _list_files(store, "../../outside/secret.parquet", str(secret), f"file://{secret}", "data/../../secret.txt")
+
+
+def lying_log(store: Path, outside: Path) -> str:
+    """Entries that are no JSON, say nothing, or claim that all is gone."""
+    for table, page in {"notes": b"\xff{", "flags": b"[1]\n", "tokens": b'{"add": 3}\n', "scores": b""}.items():
+        log = store / table / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        (log / f"{len(list(log.glob('*.json'))):020}.json").write_bytes(page)
+    return ""
 
 
 def linked_folders(store: Path, outside: Path) -> str:
-    (store / "data" / "project=linked").symlink_to(outside)
-    (store / "blobs").symlink_to(outside)
+    _instead(store / "blobs").symlink_to(outside)
     (store / "journal" / "other-0123abcd").symlink_to(outside)
     (store / "tokenizers").symlink_to(outside)
-    return "project=linked"
-
-
-def linked_summaries(store: Path, outside: Path) -> str:
-    (store / "summary").symlink_to(outside)
-    return "summary"
+    return "blobs"
 
 
 def linked_pages(store: Path, outside: Path) -> str:
@@ -77,13 +106,12 @@ def linked_pages(store: Path, outside: Path) -> str:
 
 
 def pipes(store: Path, outside: Path) -> str:
-    folder = _parts(store, "spans")[0].parent
-    os.mkfifo(folder / "spans--pipe.parquet")
+    os.mkfifo(_parts(store)[0].parent / "pipe.parquet")
     os.mkfifo(_instead(store / "retention.json"))
     os.mkfifo(next((store / "journal").iterdir()) / "20261116T000000-8-00000000-000000.seg")
     for lock in (store / "journal").glob("*/drainer.*"):
         os.mkfifo(_instead(lock))
-    return "spans--pipe.parquet"
+    return _list_files(store, "pipe.parquet")
 
 
 def pipe_as_version(store: Path, outside: Path) -> str:
@@ -92,79 +120,75 @@ def pipe_as_version(store: Path, outside: Path) -> str:
 
 
 def device_as_part(store: Path, outside: Path) -> str:
-    (_parts(store, "spans")[0].parent / "spans--zero.parquet").symlink_to("/dev/zero")
+    (_parts(store)[0].parent / "zero.parquet").symlink_to("/dev/zero")
     (store / "redact.json").symlink_to("/dev/zero")
-    return "spans--zero.parquet"
+    return _list_files(store, "zero.parquet")
 
 
 def folders_as_files(store: Path, outside: Path) -> str:
-    (_parts(store, "spans")[0].parent / "spans--folder.parquet").mkdir()
+    (_parts(store)[0].parent / "folder.parquet").mkdir()
     _instead(store / "retention.json").mkdir()
     (next((store / "journal").iterdir()) / "20261116T000000-9-00000000-000000.seg").mkdir()
-    return "spans--folder.parquet"
+    return _list_files(store, "folder.parquet")
 
 
 def files_as_folders(store: Path, outside: Path) -> str:
-    for name in ("summary", "blobs", "outbox", "tokenizers"):
-        (store / name).write_bytes(b"no folder")
-    return "summary"
+    for name in ("blobs", "outbox", "tokenizers", "live"):
+        _instead(store / name).write_bytes(b"no folder")
+    return ""
 
 
 def odd_names(store: Path, outside: Path) -> str:
-    folder = _parts(store, "spans")[0].parent
-    for name in (f"spans--{CODES}.parquet".replace("/", ""), "spans--...parquet", "..parquet", "spans--a\nb.parquet"):
-        (folder / name).write_bytes(b"PAR1")
-    (store / "data" / f"project={CODES}".replace("/", "")).mkdir()
-    (store / "data" / "project=.." / "experiment=..%2f.." / "step=1").mkdir(parents=True)
+    names = (f"{CODES}.parquet".replace("/", ""), "...parquet", "..parquet", "a\nb.parquet")
+    for name in names:
+        (_parts(store)[0].parent / name).write_bytes(b"PAR1")
     (store / "journal" / f"host{CODES}-01234567".replace("/", "")).mkdir()
-    return "project="
+    _list_files(store, *names)
+    return "...parquet"
 
 
 def wrong_schema(store: Path, outside: Path) -> str:
-    folder = _parts(store, "spans")[0].parent
-    pq.write_table(pa.table({"trajectory_id": [1, 2], "name": [[1.5], []]}), folder / "spans--numbers.parquet")
-    pq.write_table(pa.table({"a": [{"b": [1]}]}), folder / "trajectories--nested.parquet")
-    pq.write_table(pa.table({}), folder / "scores--nothing.parquet")
-    return "spans--numbers.parquet"
+    numbers = pa.table({"trajectory_id": [1, 2], "name": [[1.5], []]})
+    for table, rows in (("trajectories", pa.table({"a": [{"b": [1]}]})), ("scores", pa.table({})), ("ops", numbers)):
+        pq.write_table(rows, _parts(store, table)[0].parent / "wrong.parquet")
+        _list_files(store, "wrong.parquet", table=table)
+    return "wrong.parquet"
 
 
 def lying_footers(store: Path, outside: Path) -> str:
-    part = _parts(store, "spans")[0]
-    data = part.read_bytes()
-    folder = part.parent
-    (folder / "spans--long.parquet").write_bytes(data[:-8] + (0x7FFFFFFF).to_bytes(4, "little") + b"PAR1")
-    (folder / "spans--short.parquet").write_bytes(data[:-8] + (1).to_bytes(4, "little") + b"PAR1")
-    (folder / "spans--none.parquet").write_bytes(b"PAR1PAR1")
-    (folder / "spans--empty.parquet").write_bytes(b"")
+    part = _parts(store)[0]
+    data, folder = part.read_bytes(), part.parent
+    lies = {
+        "long.parquet": data[:-8] + (0x7FFFFFFF).to_bytes(4, "little") + b"PAR1",
+        "short.parquet": data[:-8] + (1).to_bytes(4, "little") + b"PAR1",
+        "none.parquet": b"PAR1PAR1",
+        "empty.parquet": b"",
+    }
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    for at in range(
-        footer, len(data) - 8, max(1, (len(data) - footer) // FLIPPED)
-    ):  # counts, offsets, sizes that are wrong
+    for at in range(footer, len(data) - 8, max(1, (len(data) - footer) // FLIPPED)):
         changed = bytearray(data)
-        changed[at] ^= 0x3F
-        (folder / f"spans--flipped{at}.parquet").write_bytes(changed)
-    table = pq.read_table(part, partitioning=None)
-    claims = {b"rolltrace_replaces": b"\n".join(each.name[7:-8].encode() for each in _parts(store, "spans")),
-              b"rolltrace_replaced_rows": b'{"rows": [1000000000000000000], "merged": 1, "removed": -1}'}  # fmt: skip
-    pq.write_table(table.slice(0, 0).replace_schema_metadata(claims), folder / "spans--compact-liar.parquet")
-    return "spans--long.parquet"
+        changed[at] ^= 0x3F  # counts, offsets, sizes that are wrong
+        lies[f"flipped{at}.parquet"] = bytes(changed)
+    for name, content in lies.items():
+        (folder / name).write_bytes(content)
+    return _list_files(store, *lies)
 
 
 def huge_sparse_part(store: Path, outside: Path) -> str:
-    part = _parts(store, "spans")[0]
+    part = _parts(store)[0]
     data = part.read_bytes()
-    with open(part.parent / "spans--sparse.parquet", "wb") as file:
+    with open(part.parent / "sparse.parquet", "wb") as file:
         file.truncate(1 << 34)
         file.seek(0, os.SEEK_END)
         file.write(data[-8 - int.from_bytes(data[-8:-4], "little") :])
     with open(_instead(store / "retention.json"), "wb") as file:
         file.truncate(1 << 34)
-    return "spans--sparse.parquet"
+    return _list_files(store, "sparse.parquet")
 
 
 def expanding_part(store: Path, outside: Path, times: int = nightly(3000, 1600)) -> str:
     """A part of some kilobytes whose payloads are gigabytes: one value of 1 MB, so many times, in a dictionary."""
-    part = _parts(store, "spans")[0]
+    part = _parts(store)[0]
     table = pq.read_table(part, partitioning=None)
     at = table.schema.get_field_index("payload")
     one = table.slice(0, 1)
@@ -175,24 +199,9 @@ def expanding_part(store: Path, outside: Path, times: int = nightly(3000, 1600))
     rows = rows.set_column(
         rows.schema.get_field_index("op_id"), "op_id", pa.array(range(10**9, 10**9 + times), pa.int64())
     )
-    pq.write_table(rows, part.parent / "spans--bomb.parquet", compression="zstd", use_dictionary=True)
-    assert (part.parent / "spans--bomb.parquet").stat().st_size < 1_000_000
-    return "spans--bomb.parquet"
-
-
-def lying_summary(store: Path, outside: Path) -> str:
-    """Summaries are found by a fingerprint that anybody can compute."""
-    from rolltrace.query.summary import Summary, fingerprint_of
-
-    for folder in sorted((store / "data").glob("*/*/step=*")):
-        place = store / "summary" / folder.relative_to(store / "data").parent
-        place.mkdir(parents=True, exist_ok=True)
-        name = f"{folder.name}--{fingerprint_of(folder)}"
-        (place / f"{name}.parquet").write_bytes(b"PAR1")
-        parts = ["../../../../../outside/secret.parquet", str(outside / "secret.parquet")]
-        for names, steps in ((parts, []), ([], [(1, 2)]), ([], [("x",) * 40])):
-            body = msgspec.msgpack.encode(Summary(names, [], {"spans": -1}, 0, ["x"] * 5, True, ["../.."], steps))
-            (place / f"{name}.summary").write_bytes(xxhash.xxh3_128_digest(body) + body)
+    pq.write_table(rows, part.parent / "bomb.parquet", compression="zstd", use_dictionary=True)
+    assert (part.parent / "bomb.parquet").stat().st_size < 1_000_000
+    _list_files(store, "bomb.parquet")
     return ""
 
 
@@ -216,7 +225,7 @@ def absurd_journals(store: Path, outside: Path) -> str:
 
 
 def unreadable_files(store: Path, outside: Path) -> str:
-    part = _parts(store, "spans")[0]
+    part = _parts(store)[0]
     part.chmod(0)
     return part.name
 
@@ -231,22 +240,23 @@ def logs_elsewhere(store: Path, outside: Path) -> str:
 CRAFTED: dict[str, Callable[[Path, Path], str]] = {
     each.__name__: each
     for each in (
-        linked_part, linked_folders, linked_summaries, linked_pages, pipes, pipe_as_version, device_as_part,
+        linked_part, paths_elsewhere, lying_log, linked_folders, linked_pages, pipes, pipe_as_version, device_as_part,
         folders_as_files, files_as_folders, odd_names, wrong_schema, lying_footers, huge_sparse_part, expanding_part,
-        lying_summary, absurd_journals, unreadable_files, logs_elsewhere,
+        absurd_journals, unreadable_files, logs_elsewhere,
     )
 }  # fmt: skip
 """Each gives what `rolltrace doctor` must name; an empty text if there is nothing to name."""
 TOGETHER = {
     "links and lies": (
-        "linked_part", "linked_folders", "linked_summaries", "logs_elsewhere", "wrong_schema", "lying_footers",
+        "linked_part", "paths_elsewhere", "linked_folders", "lying_log", "logs_elsewhere", "wrong_schema",
+        "lying_footers",
         "huge_sparse_part", "expanding_part", "absurd_journals", "odd_names",
     ),
     "kinds": ("pipes", "device_as_part", "folders_as_files", "files_as_folders", "unreadable_files"),
     "pages": ("linked_pages", "pipe_as_version"),
 }  # fmt: skip
 """What one store can have at once. With rules of redaction that cannot be used, as of `device_as_part`, no journal is
-read. A store in which only summaries lie has a test of its own."""
+read."""
 
 
 def _commands(store: Path, ids: list[str], out: Path) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,9 +25,10 @@ from PIL import Image
 import rolltrace
 from rolltrace.backends.backend import Refused
 from rolltrace.cli import main
+from rolltrace.drain import follower
 from rolltrace.exchange import EXPORTS
 from rolltrace.exchange.selection import select
-from rolltrace.journal import read_journals
+from rolltrace.journal import journal_files, read_journals
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import asked_for
 from rolltrace.keeper.sender import Sender
@@ -39,7 +41,7 @@ from tests.nightly import nightly
 ROUNDS = nightly(200, 1)
 MUTANTS = nightly(1100, 80)
 CONTROLS = 6
-TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "flags", "texts", "losses")
+TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "flags", "losses")
 
 PAYLOADS = {"trajectory_start": (7,), "trajectory_end": (10,), "op_start": (8,), "op_end": (11, 12), "event": (6,)}
 """Which fields of a record hold what was traced."""
@@ -286,16 +288,21 @@ def in_order(found: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list
     return sorted(repr({name: value for name, value in row.items() if name not in without}) for row in found)
 
 
-def live_rows(store: Path) -> dict[str, list[dict[str, Any]]]:
-    from rolltrace.query.live import LiveJournals
+def drain_piecemeal(store: Path) -> None:
+    """Each batch by a drainer of its own, which is killed then."""
 
-    journals = LiveJournals(store)
-    journals.refresh()
-    assert journals.unreadable == {}
-    return {
-        name: [row for chunks in folders.values() for chunk in chunks for row in chunk.to_pylist()]
-        for name, folders in journals.tables(set()).items()
-    }
+    class Killed(Exception):
+        """Once a batch is in the tables."""
+
+    def stop(done: int, total: int) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(follower, "MAX_BATCH_BYTES", 16 << 10)
+        while journal_files(store):
+            drainer = follower.Follower(store)
+            with drainer.working(), contextlib.suppress(Killed):
+                drainer.drain(stop)
 
 
 def run(*words: object) -> str:
@@ -381,24 +388,25 @@ def test_records_with_anything_in_them_cost_only_themselves(seed: int, originals
     store = tmp_path / "store"
     write_segment(store, mutants, **header)
 
-    live = live_rows(store)
+    shutil.copytree(store, tmp_path / "piecemeal")
     for words in (["ls"], ["live"], ["doctor"], ["journal", "dump"], ["journal", "status"]):
         run(*words, store)
-    drainer = drain(store)
-    assert drainer.segments == 1
+    drain(store)
+    drain_piecemeal(tmp_path / "piecemeal")
     drained = {table: rows(store, table) for table in TABLES}
     for table in TABLES:
-        assert in_order(live[table]) == in_order(drained[table]), table
+        # Where a row belongs that contradicts its trajectory depends on what its drainer knows.
+        assert len(rows(tmp_path / "piecemeal", table)) == len(drained[table]), table
 
     drain(tmp_path / "controls")
     place = ("project", "experiment", "worker", "run", "run_ns")
     known = {row["trajectory_id"] for row in rows(tmp_path / "controls", "trajectories")}
-    for table in TABLES[: 5 if header else 7]:
+    for table in TABLES[: 5 if header else 6]:
         ours = [row for row in drained[table] if row["trajectory_id"] in known]
         assert in_order(ours, place) == in_order(rows(tmp_path / "controls", table), place), table
 
     told = [unpack_tag(body) for body in mutants]
-    made = sum(len(drained[table]) for table in ("trajectories", "spans", "transitions", "scores", "notes", "texts"))
+    made = sum(len(drained[table]) for table in ("trajectories", "spans", "transitions", "scores", "notes"))
     unreadable = sum(row["count"] for row in drained["losses"] if row["reason"] == "unreadable")
     assert made + unreadable >= sum(tag in ("op_end", "trajectory_end") for tag in told)
     assert len(list((store / "unreadable").iterdir())) <= unreadable

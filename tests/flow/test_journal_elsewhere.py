@@ -13,10 +13,8 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.drain import Drainer
 from rolltrace.errors import StoreError
 from rolltrace.journal import journal_files, journal_folder
-from rolltrace.store import compact, list_parts, undrained_sources
 from tests.flow.host import can_be_hosts, command
 from tests.flow.without_locks_in import environment
 
@@ -96,10 +94,8 @@ def test_stores_with_the_same_folder_for_journals_do_not_mix(tmp_path: Path) -> 
     stores = [tmp_path / "one" / "store", tmp_path / "two" / "store"]
     for number, store in enumerate(stores):
         record(store, 10 * number, 2, journals)
-    assert [samples(store) for store in stores] == [[0, 1], [10, 11]]
     main(["drain", "--once", str(stores[0])])
     assert [len(journal_files(store)) for store in stores] == [0, 1]
-    main(["drain", "--once", str(stores[1])])
     assert [samples(store) for store in stores] == [[0, 1], [10, 11]]
 
 
@@ -184,37 +180,3 @@ class TestOtherHosts:
         main(["doctor", str(store)])
         assert "of another host on a disk" not in capsys.readouterr().out
         assert samples(store) == [0, 1, 2]
-
-    def test_do_not_merge_what_may_be_written_again(self, tmp_path: Path) -> None:
-        """The parts of a segment are there, and it is not removed yet: a kill then makes its drainer begin anew."""
-        store = tmp_path / "shared"
-        for first in (0, 1):
-            record(store, first, 1, tmp_path / "nvme", host="alpha")
-        program = (
-            "import sys\nfrom pathlib import Path\nfrom rolltrace.drain import Drainer\n"
-            "drainer = Drainer(Path(sys.argv[1]))\n"
-            "for path in drainer.waiting(): drainer.write_parts(path)\n"
-        )
-        subprocess.run(command("alpha", "-c", program, str(store)), cwd=ROOT, check=True)
-        assert len(undrained_sources(store)) == 2
-        parts = list_parts(store)
-        compact(store)
-        assert list_parts(store) == parts
-        drain = command("alpha", "-m", "rolltrace", "drain", "--once", str(store))
-        subprocess.run(drain, cwd=ROOT, check=True, capture_output=True)
-        assert not undrained_sources(store)
-        compact(store)
-        assert len(list_parts(store)) < len(parts)
-        assert samples(store) == [0, 1]
-
-
-def test_a_mark_that_a_kill_left_is_removed(tmp_path: Path) -> None:
-    store = tmp_path / "shared"
-    record(store, 0, 1, tmp_path / "nvme")
-    drainer = Drainer(store)
-    (segment,) = drainer.waiting()
-    drainer.write_parts(segment)
-    segment.unlink()  # and killed before the mark is
-    assert undrained_sources(store)
-    drainer.drain()
-    assert not undrained_sources(store)

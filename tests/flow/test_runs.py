@@ -12,14 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace._job import of_launcher
 from rolltrace.cli import main
 from rolltrace.query import Store, open_store
-from rolltrace.store import list_parts
 
 TRAIN = """
 import json, sys
@@ -171,23 +169,6 @@ def test_what_has_neither_step_nor_sample_is_always_shown(tmp_path: Path) -> Non
     for _ in range(2):
         subprocess.run([sys.executable, "-c", once], check=True, capture_output=True)
     assert len(open_store(tmp_path).trajectories()) == 2
-
-
-def test_a_store_without_the_column_stays_readable(tmp_path: Path) -> None:
-    train(tmp_path, [1, 2], "old")
-    drained(tmp_path)
-    for part in list_parts(tmp_path):
-        table = pq.read_table(part)
-        metadata = table.schema.metadata
-        table = table.drop_columns([name for name in ("run", "run_ns") if name in table.column_names])
-        pq.write_table(table.replace_schema_metadata(metadata), part)
-    store = open_store(tmp_path)
-    assert {row["run"] for row in store.trajectories()} == {None}
-    assert [row["size"] for row in store.groups()] == [4] * 4
-    train(tmp_path, [2, 3], "new", reward=1.0)
-    store.refresh()
-    assert {(row["step"], row["run"] is None) for row in store.trajectories()} == {(1, True), (2, False), (3, False)}
-    assert store.trajectories().older_runs == (8, 1)
 
 
 def test_init_and_the_environment_name_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

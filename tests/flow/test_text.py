@@ -253,21 +253,6 @@ def test_text_is_read_while_the_op_is_still_in_a_live_journal(tmp_path: Path, by
     assert store.sql("SELECT prompt_text FROM spans ORDER BY start_ns").rows()[-1] == {"prompt_text": "more"}
 
 
-def test_a_reader_that_came_before_the_tokenizer_reads_again(tmp_path: Path, byte_level: Tokenizer) -> None:
-    start(tmp_path)
-    loop = Loop(byte_level)
-    with rolltrace.rollout_trace_attr(1, step=1):
-        loop.generate(loop.ids(PROMPT))
-    rolltrace.shutdown()
-    (file,) = (tmp_path / "tokenizers").iterdir()
-    away = file.rename(tmp_path / "away.json")
-    store = open_store(tmp_path)
-    assert store.sql("SELECT prompt_text FROM spans").rows() == [{"prompt_text": None}]
-    away.rename(file)
-    store.refresh()
-    assert store.sql("SELECT prompt_text FROM spans").rows() == [{"prompt_text": PROMPT}]
-
-
 def test_the_drainer_waits_for_a_tokenizer_that_is_being_written(tmp_path: Path, byte_level: Tokenizer) -> None:
     start(tmp_path)
     Loop(byte_level).generate([5])
@@ -275,10 +260,10 @@ def test_the_drainer_waits_for_a_tokenizer_that_is_being_written(tmp_path: Path,
     marker = tmp_path / "tokenizers" / "ffff.pending"
     marker.touch()
     drainer = drain(tmp_path)
-    assert (drainer.segments, drainer.postponed) == (0, True)
+    assert (drainer.batches, drainer.postponed) == (0, True)
     marker.unlink()
     drainer = drain(tmp_path)
-    assert (drainer.segments, drainer.postponed) == (1, False)
+    assert (drainer.batches, drainer.postponed) == (1, False)
 
 
 KILLED = """
@@ -307,7 +292,7 @@ def test_a_killed_process_loses_no_op_and_its_text_only_if_its_tokenizer_was_not
     assert subprocess.run(program, check=False).returncode == -signal.SIGKILL
     for marker in (store / "tokenizers").glob("*.pending"):
         os.utime(marker, (1, 1))  # half a minute later
-    assert drain(store).segments == 1
+    assert drain(store).batches == 1
     (row,) = open_store(store).sql("SELECT prompt_text, response_tokens FROM spans").rows()
     written = list((store / "tokenizers").glob("*.json"))
     assert row["prompt_text"] == ("你好 🚀" if written else None)

@@ -1,23 +1,26 @@
-"""Merging goes on beside everything else: under a steady load, beside imports, under the hands of readers."""
+"""Compaction goes on beside everything else: under a steady load, beside imports, under the hands of readers."""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
+from rolltrace.drain import Follower
 from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.importer import ImportTarget, import_files
-from rolltrace.journal import drainer_lock, journal_folder
 from rolltrace.keeper import upkeep as upkeep_module
 from rolltrace.keeper.upkeep import Upkeep
-from rolltrace.query.summary import summary_folder
-from rolltrace.store import compact, list_parts, remove_replaced
+from rolltrace.tables import TABLE_SCHEMAS, DataFile, Place, TableStore, address_in, compact_place, moving_places
+from rolltrace.tables.compact import MAX_BATCH_FILES
+from tests.draining import drain
 from tests.nightly import nightly
+
+STEP = Place("p", "e", 1)
 
 
 @rolltrace.rollout_trace_op
@@ -32,39 +35,115 @@ def record(count: int, first: int = 0, step: int = 1) -> None:
             trajectory.reward(1.0)
 
 
-def test_under_a_steady_load_the_running_step_is_merged_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "_EVERY_SEC", 0.0)
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
-    drainer, most = Drainer(tmp_path), 0
-    upkeep = Upkeep(tmp_path, grace_sec=0.0)
-    with drainer.working():
-        for segment in range(30):
-            record(1, segment)
-            rolltrace._runtime.active().recorder.sink.turn_over()  # type: ignore[union-attr]
-            assert drainer.drain() == 1, "there is always something to drain"
-            upkeep._next_at = 0.0  # its share of the time is up to the clock
-            upkeep.turn(news=True)
-            most = max(most, len(list(tmp_path.rglob("*.parquet"))))
-    assert most < 4 * 3 * 8, "fewer than two full tiers and one on its way, of three tables"
-    assert len(rolltrace.open(tmp_path).trajectories()) == 30
+def files(store: Path, table: str = "ops") -> list[DataFile]:
+    return TableStore(address_in(store)).files(table)
 
 
-class Merging:
-    """Merges and removes again and again, in a thread."""
+def record_batches(store: Path, count: int, step: int = 1) -> None:
+    """As many batches of one trajectory each."""
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", run="one")
+    follower = Follower(store)
+    with follower.working():
+        for number in range(count):
+            record(1, number, step)
+            follower.drain()
+    rolltrace.shutdown()
+    drain(store)
 
-    def __init__(self, store: Path, grace_sec: float) -> None:
-        self._store, self._grace_sec = store, grace_sec
+
+def test_a_step_is_settled_when_a_later_one_has_begun_and_nothing_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_batches(tmp_path, 3)
+    record_batches(tmp_path, 3, step=2)
+    upkeep = Upkeep(tmp_path)
+    upkeep._news_at = time.monotonic()
+    upkeep.work()
+    assert not any(file.is_settled for file in files(tmp_path)), "both had news a moment ago"
+    assert upkeep.waits
+    monkeypatch.setattr(upkeep_module, "_FINISHED_SEC", 0.0)
+    upkeep.work()
+    assert {file.place.step: file.is_settled for file in files(tmp_path)} == {1: True, 2: False}
+    monkeypatch.setattr(upkeep_module, "_QUIET_SEC", 0.0)
+    upkeep.work()
+    assert all(file.is_settled for schema in TABLE_SCHEMAS for file in files(tmp_path, schema.name))
+    assert not upkeep.waits
+    assert [row["reward"] for row in rolltrace.open(tmp_path).trajectories()] == [1.0] * 6
+
+
+def test_when_nothing_is_recorded_there_is_time_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep_module, "_IDLE_SEC", 0.0)
+    record_batches(tmp_path, 3)
+    upkeep = Upkeep(tmp_path)
+    upkeep.turn(news=True)
+    while upkeep.waits:
+        upkeep.turn(news=False)
+        time.sleep(0.05)
+    assert [file.is_settled for file in files(tmp_path)] == [True]
+
+
+def test_under_a_steady_load_the_files_of_the_running_step_stay_few(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    follower, upkeep = Follower(tmp_path), Upkeep(tmp_path)
+    most = 0
+    with follower.working():
+        for number in range(2 * MAX_BATCH_FILES + 3):
+            record(1, number)
+            assert follower.drain()
+            upkeep._news_at = time.monotonic()
+            upkeep.work()
+            most = max(most, len(files(tmp_path)))
+    rolltrace.shutdown()
+    assert most <= MAX_BATCH_FILES
+    assert len(rolltrace.open(tmp_path).trajectories()) == 2 * MAX_BATCH_FILES + 3
+
+
+def test_a_damaged_file_stops_neither_the_others_nor_the_drainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upkeep_module, "_QUIET_SEC", 0.0)
+    monkeypatch.setattr(upkeep_module, "_FINISHED_SEC", 0.0)
+    record_batches(tmp_path, 2)
+    record_batches(tmp_path, 2, step=2)
+    damaged = next(file for file in files(tmp_path) if file.place == STEP)
+    (tmp_path / "ops" / damaged.path).write_bytes(b"PAR1 and nothing else")
+    upkeep = Upkeep(tmp_path)
+    upkeep.work()
+    upkeep.work()
+    assert {file.place.step: file.is_settled for file in files(tmp_path)} == {1: False, 2: True}
+    assert caplog.text.count("ops of step 1 of p / e is left as it is") == 1
+    assert not upkeep.waits
+
+
+def test_old_files_go_after_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_batches(tmp_path, 3)
+    before = set((tmp_path / "ops" / "data").rglob("*.parquet"))
+    compact_place(TableStore(address_in(tmp_path)), STEP)
+    upkeep_module.vacuum(TableStore(address_in(tmp_path)))
+    assert before < set((tmp_path / "ops" / "data").rglob("*.parquet")), "somebody may be reading them"
+    monkeypatch.setattr(upkeep_module, "VACUUM_HOURS", 0)
+    upkeep_module.vacuum(TableStore(address_in(tmp_path)))
+    assert len(set((tmp_path / "ops" / "data").rglob("*.parquet"))) == 1
+    assert len(rolltrace.open(tmp_path).trajectories()) == 3
+
+
+class Compacting:
+    """Compacts again and again, in a thread."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.merged = 0
 
     def _run(self) -> None:
-        with drainer_lock(journal_folder(self._store)):
-            while not self._ended.is_set():
-                self.merged += compact(self._store).fewer
-                remove_replaced(self._store, grace_sec=self._grace_sec)
+        tables = TableStore(address_in(self._store))
+        while not self._ended.is_set():
+            tables.refresh()
+            for place in moving_places(tables):
+                self.merged += compact_place(tables, place).removed
 
-    def __enter__(self) -> Merging:
+    def __enter__(self) -> Compacting:
         self._thread.start()
         return self
 
@@ -73,7 +152,7 @@ class Merging:
         self._thread.join()
 
 
-def test_what_is_imported_beside_merging_is_all_there(tmp_path: Path) -> None:
+def test_what_is_imported_beside_compaction_is_all_there(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     for file in range(6):
@@ -82,56 +161,23 @@ def test_what_is_imported_beside_merging_is_all_there(tmp_path: Path) -> None:
         ]
         (folder / f"{file}.jsonl").write_text("\n".join(lines))
     store = tmp_path / "store"
-    rolltrace.init("p", "e", "rolltrace", store=store)
-    record(1)
-    rolltrace.shutdown()
-    with Merging(store, 0.0) as merging:
+    record_batches(store, 1)
+    with Compacting(store) as compacting:
         for file in range(6):
             report = import_files(IMPORTS["chat"].reader, [folder / f"{file}.jsonl"], ImportTarget(store, "p", "e"))
             assert report.imported == 17
-    assert merging.merged
+    assert compacting.merged
     assert len(rolltrace.open(store).trajectories(all_runs=True)) == 103  # imports have no run
     again = import_files(IMPORTS["chat"].reader, [folder], ImportTarget(store, "p", "e"))
     assert len(rolltrace.open(store).trajectories(all_runs=True)) == 103, again
 
 
-def test_readers_find_every_row_once_while_parts_are_merged(tmp_path: Path) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
-    drainer = Drainer(tmp_path)
-    for segment in range(12):
-        record(3, 3 * segment)
-        rolltrace._runtime.active().recorder.sink.turn_over()  # type: ignore[union-attr]
-        drainer.drain()
-    assert len(list_parts(tmp_path)) > 30
-    with Merging(tmp_path, 1.0) as merging:
+def test_readers_find_every_row_once_while_steps_are_compacted(tmp_path: Path) -> None:
+    record_batches(tmp_path, 12)
+    with Compacting(tmp_path) as compacting:
         for _ in range(nightly(20, 4)):
             opened = rolltrace.open(tmp_path)
-            assert len(opened.trajectories()) == 36
-            (row,) = opened.sql("SELECT count(*) AS ops, count(DISTINCT op_id) AS different FROM spans").rows()
-            assert row == {"ops": 36, "different": 36}
-    assert merging.merged
-
-
-def test_the_steps_of_a_store_that_is_not_small_get_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "_EVERY_SEC", 0.0)
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
-    for step in range(upkeep_module._FEW_STEPS):
-        record(1, step, step=step)
-    rolltrace.shutdown()
-    upkeep = Upkeep(tmp_path, grace_sec=0.0)
-    with Drainer(tmp_path).working():
-        Drainer(tmp_path).drain()
-        upkeep.turn(news=True)
-        assert not summary_folder(tmp_path).exists(), "it answers as fast from its parts"
-        rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
-        record(1, step=100)
-        rolltrace.shutdown()
-        Drainer(tmp_path).drain()
-        for news in (True, False, False, False):
-            upkeep._next_at = 0.0  # its share of the time is up to the clock
-            upkeep.turn(news=news)
-            summarised = {file.name.partition("--")[0] for file in summary_folder(tmp_path).rglob("*.summary")}
-            if news:
-                assert "step=100" not in summarised, "it is running"
-    assert summarised == {part.parent.name for part in list_parts(tmp_path)}
-    assert len(rolltrace.open(tmp_path).trajectories()) == upkeep_module._FEW_STEPS + 1
+            assert len(opened.trajectories()) == 12
+            (row,) = opened.sql("SELECT count(*) AS ops, count(DISTINCT op_id) AS different FROM ops").rows()
+            assert row == {"ops": 12, "different": 12}
+    assert compacting.merged

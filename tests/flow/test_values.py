@@ -83,7 +83,7 @@ def test_a_rollout_with_langchain_is_exported_with_its_prompt_its_tool_and_its_a
     assert lines["langchain"] == [
         SYSTEM,
         USER,
-        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
         {"role": "tool", "content": "3", "name": "add", "tool_call_id": "c1"},
         ANSWER,
     ]

@@ -3,12 +3,11 @@
     python -m tests.flow.two_hosts FOLDER EVERY [stop|kill] [FIRST]
 
 Each host is a process in a UTS namespace of its own, so it has a name and a journal folder of its own, and its clock is
-minutes from that of the other. Its work is all that a keeper does, for both hosts: drain, merge, prune, retain, remove
-what was replaced, summarise, send. It is suspended with SIGSTOP right before its nth change of a file or call of the
-backend, for n = FIRST, FIRST + EVERY, ..., and then continued, or killed and begun anew. It does not ask for the lease
-again meanwhile: this is about what a host may do that has lost it and does not know. Prints how many interleavings were
-tried; exits with 1 and says what is wrong if a row was lost or doubled, a pruned payload came back, something was
-counted as pruned twice, a summary is wrong, or something was sent twice or not at all.
+minutes from that of the other. Its work is all that a keeper does: drain, compact, prune, retain, delete old files,
+send. It is suspended with SIGSTOP right before its nth change of a file, commit to a table or call of the backend, for
+n = FIRST, FIRST + EVERY, ..., and then continued, or killed and begun anew. Prints how many interleavings were tried;
+exits with 1 and says what is wrong if a row was lost or doubled, a pruned payload came back, something was counted as
+pruned twice, or something was sent twice or not at all.
 """
 
 from __future__ import annotations
@@ -24,20 +23,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb  # noqa: F401  (loaded once, before the forks)
-import pyarrow as pa
-import pyarrow.parquet
-
 import rolltrace
-import rolltrace.keeper.process
-from rolltrace.drain import Drainer
+from rolltrace.drain import Follower
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.policy import RetentionPolicy
 from rolltrace.keeper.retention import retain
 from rolltrace.keeper.sender import Sender
-from rolltrace.query import summarise_steps
-from rolltrace.store import Lease, compact, finish_pruning, finished_steps, prune, remove_leftovers, remove_replaced
+from rolltrace.tables import Place, Table, TableStore, address_in, compact_place, moving_places, prune_payloads
 from tests.flow.host import become
 
 HOSTS = ("alpha", "beta")
@@ -83,6 +76,7 @@ def suspend_at(nth: int) -> None:
         setattr(os, function, act)
         if hasattr(accessor, function):
             setattr(accessor, function, act)
+    Table.commit = changing(Table.commit)  # type: ignore[method-assign]
 
 
 def point() -> None:
@@ -147,23 +141,15 @@ class Shipping:
 
 def keep_house(store: Path, shipped: Path) -> None:
     """What a keeper and its sender do, from draining to sending."""
-    lease = Lease(store, dead_sec=0.0)
-    drainer = Drainer(store)
-    with drainer.working() as alone:
+    follower = Follower(store)
+    with follower.working() as alone:
         assert alone
-        drainer.drain()
-        while not lease.hold():  # the other one looks dead: it is suspended
-            pass
-        finish_pruning(store, epoch=lease.epoch)
-        compact(store, running=lambda folder: True, epoch=lease.epoch)
-        compact(store, steps=finished_steps(store), epoch=lease.epoch)
-        prune(store, pruned_ids(store), epoch=lease.epoch)
-        retain(store, RetentionPolicy(keep=("errors",), after_steps=2), epoch=lease.epoch)
-        remove_replaced(store, grace_sec=0)
-        compact(store, epoch=lease.epoch)
-        remove_replaced(store, grace_sec=0)
-        remove_leftovers(store, grace_sec=0)
-        summarise_steps(store)
+        follower.drain()
+        tables = TableStore(address_in(store))
+        compact(tables)
+        prune_payloads(tables, {Place("p", "e", 2): pruned_ids(store)}, at_once=True)
+        retain(store, RetentionPolicy(keep=("errors",), after_steps=2))
+        compact(tables)
     outbox = Outbox(store, "otlp")
     opened = rolltrace.open(store)
     with outbox.sending() as alone:
@@ -172,7 +158,12 @@ def keep_house(store: Path, shipped: Path) -> None:
         sender._most = 8  # several batches
         while (pending := routed(opened, outbox, quiet_sec=-1e9)).total:
             sender.send(pending)
-    lease.release()
+
+
+def compact(tables: TableStore) -> None:
+    tables.refresh()
+    for place in moving_places(tables):
+        compact_place(tables, place)
 
 
 def pruned_ids(store: Path) -> set[str]:
@@ -183,7 +174,7 @@ def pruned_ids(store: Path) -> set[str]:
 def check(store: Path, shipped: Path, killed: bool) -> None:
     """Everything is there once, what was pruned stays so and is counted once, and everything was sent once."""
     opened = rolltrace.open(store)
-    opened_ids = [row["op_id"] for row in opened.sql("SELECT op_id FROM spans").rows()]
+    opened_ids = [row["op_id"] for row in opened.sql("SELECT op_id FROM ops").rows()]
     trajectories = 2 * len(HOSTS) * len(STEPS) * ROLLOUTS
     problems = []
     if len(opened_ids) != trajectories * TURNS or len(set(opened_ids)) != trajectories * TURNS:
@@ -191,7 +182,7 @@ def check(store: Path, shipped: Path, killed: bool) -> None:
     rows = opened.trajectories().rows()
     if len(rows) != trajectories:
         problems.append(f"{len(rows)} trajectories")
-    left = {row["trajectory_id"] for row in opened.sql("SELECT trajectory_id FROM spans WHERE payload IS NOT NULL")}
+    left = {row["trajectory_id"] for row in opened.sql("SELECT trajectory_id FROM ops WHERE payload IS NOT NULL")}
     pruned = pruned_ids(store)
     if pruned & left:
         problems.append(f"the payloads of {len(pruned & left)} pruned trajectories are back")
@@ -201,9 +192,6 @@ def check(store: Path, shipped: Path, killed: bool) -> None:
         problems.append(f"counted as lost: {lost}")
     if any(row["reward"] != 1.0 for row in rows):
         problems.append("a reward is missing")
-    shutil.rmtree(store / "summary", ignore_errors=True)
-    if rolltrace.open(store).trajectories().rows() != rows:
-        problems.append("the summaries say something else than the parts")
     sent = Counter(shipped.read_text().split())
     if set(sent) != {row["trajectory_id"] for row in rows} or (max(sent.values()) > 1 and not killed):
         problems.append(f"sent: {Counter(sent.values())} of {len(rows)}")
@@ -214,7 +202,6 @@ def check(store: Path, shipped: Path, killed: bool) -> None:
 
 
 def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
-    pa.array([1])  # loads pandas if it is installed: once, before the forks
     before = folder / "before"
     for host in HOSTS:
         finish(on_host(host, lambda host=host: first_run(before, host)))  # type: ignore[misc]
@@ -252,9 +239,9 @@ def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
 def first_run(store: Path, host: str) -> None:
     """What a host has brought already, and what it has not drained yet."""
     record(store, host, 10_000)
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
+    follower = Follower(store)
+    with follower.working():
+        follower.drain()
     record(store, host, 20_000)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rolltrace.capture import TrajectoryHandle, scope
 from rolltrace.instruments.conversations import Conversation, Conversations
+from rolltrace.messages import read_reply
 from rolltrace.record import Coordinates
 from rolltrace.testing import Recording
 
@@ -29,7 +30,7 @@ class Talk:
         found = self.conversations.of(scope.recorder, "model", {"messages": list(messages), **more})
         assert found is not None
         if reply is not None:
-            self.conversations.answered(found, reply)
+            self.conversations.answered(found, read_reply(reply))
         return found
 
 

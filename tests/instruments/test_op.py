@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rolltrace.messages import read_reply
 from rolltrace.query import open_store
-from rolltrace.record import reply_of, text_of
 
 KILLED = """
 import os, sys
@@ -47,7 +47,7 @@ def test_a_stream_that_was_killed_keeps_its_pieces_over_several_journal_files(tm
         opened = open_store(store)
         (row,) = opened.trajectories().rows()
         (op,) = opened.trajectory(row["trajectory_id"]).ops
-        reply = reply_of(op.outputs)
+        reply = read_reply(op.outputs)
         assert reply is not None
-        assert text_of(reply) == "0 1 2 3 4 5 6 7 8 9 "
+        assert reply.text == "0 1 2 3 4 5 6 7 8 9 "
         assert (op.status, op.inputs["messages"][0]["content"]) == ("interrupted", "why? " * 2000)

@@ -107,3 +107,32 @@ def test_segments_are_released_when_they_are_committed(writer: JournalWriter) ->
     assert over.is_over
     tail.release(over.end, is_over=True)
     assert list_segments(journal_folder(writer.folder.parent.parent)) == []
+
+
+def test_a_segment_that_begins_while_the_files_are_listed_is_not_missed(
+    writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer begins the next segment and seals the last between our look at the folder and at the file: the journal
+    is not over, and what comes next is neither left out nor removed."""
+    writer.append(note(1))
+    tail = follow(writer)
+    listed = tail._sequences
+
+    def list_then_turn_over() -> list[int]:
+        sequences = listed()
+        monkeypatch.setattr(tail, "_sequences", listed)
+        writer.turn_over()
+        writer.append(note(2))
+        return sequences
+
+    monkeypatch.setattr(tail, "_sequences", list_then_turn_over)
+    first = tail.read()
+    assert numbers(first) == [1]
+    assert first is not None
+    assert not first.is_over
+    tail.release(first.end, is_over=first.is_over)
+    assert numbers(tail.read()) == [2]
+    writer.append(note(3))
+    assert numbers(tail.read()) == [3]
+    writer.close()
+    assert not writer.losses

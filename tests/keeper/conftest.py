@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.keeper import follow_loop, process, sender_loop
+from rolltrace.keeper import process, sender_loop
 from rolltrace.query import Store, open_store
 from tests.background import kill_keepers
 
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[Path]:
 def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever drains or sends in this process; the processes that a test starts keep their own time."""
     monkeypatch.setattr(process, "_LOOK_EVERY_SEC", 0.05)
-    monkeypatch.setattr(follow_loop, "_LOOK_EVERY_SEC", 0.02)
+    monkeypatch.setattr(sender_loop, "_LOOK_EVERY_SEC", 0.02)
     monkeypatch.setattr(sender_loop, "_LOOK_SHARE", 1.0)
 
 

@@ -19,7 +19,7 @@ from rolltrace.keeper.clean_output import Cleaner, CleanStream
 from rolltrace.keeper.outbox import Outbox, State
 from rolltrace.keeper.position import REFUSED, Entry
 from rolltrace.keeper.sender_processes import SenderProcesses
-from rolltrace.store import note_routes
+from rolltrace.tables import note_routes
 from tests.background import eventually, kill_keepers
 from tests.draining import drain
 

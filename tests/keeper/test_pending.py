@@ -10,7 +10,8 @@ import rolltrace
 from rolltrace.keeper.outbox import Outbox, SendingPolicy
 from rolltrace.keeper.pending import Item, Pending, asked_for, routed
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
-from rolltrace.store import note_routes
+from rolltrace.tables import note_routes
+from tests.draining import drain
 from tests.keeper.conftest import asked
 
 BACKENDS = ["rolltrace", "shipping"]
@@ -38,7 +39,7 @@ def trace(number: int, reward: float | None = None) -> rolltrace.TrajectoryHandl
 
 
 def look(outbox: Outbox, quiet_sec: float = 0.0) -> Pending:
-    outbox.position.load()
+    drain(outbox.store)
     return routed(asked(outbox.store), outbox, quiet_sec=quiet_sec)
 
 

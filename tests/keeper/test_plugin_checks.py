@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,10 +17,9 @@ import pytest
 import rolltrace
 from rolltrace import _guard
 from rolltrace.cli import main
-from rolltrace.drain import Drainer
 from rolltrace.keeper.plugin_checks import PluginChecks, installed_checks
 from rolltrace.keeper.process import run_once
-from rolltrace.store import compact
+from tests.draining import compact, drain
 from tests.keeper.conftest import asked
 
 MODULE = """
@@ -139,18 +139,18 @@ def test_with_no_plugin_nothing_is_remembered_and_no_store_is_opened(store: Path
         "import sys, pathlib\n"
         "from rolltrace.keeper.process import run_once\n"
         "run_once(pathlib.Path(sys.argv[1]))\n"
-        "assert 'duckdb' not in sys.modules\n"
+        "assert 'rolltrace.query.dataset' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program, str(store)], check=True)
     assert remembered(store) == []
 
 
-@pytest.mark.parametrize("drain", ["process", "thread"])
-def test_a_drainer_that_starts_by_itself_runs_them(site: Site, store: Path, drain: str) -> None:
+@pytest.mark.parametrize("mode", ["process", "thread"])
+def test_a_drainer_that_starts_by_itself_runs_them(site: Site, store: Path, mode: str) -> None:
     site.install("many_searches")
-    tracing = subprocess.Popen([sys.executable, "-c", TRACING, str(store), drain], stdin=subprocess.PIPE)
+    tracing = subprocess.Popen([sys.executable, "-c", TRACING, str(store), mode], stdin=subprocess.PIPE)
     assert tracing.stdin is not None
-    while tracing.poll() is None and not (store / "data").exists():
+    while tracing.poll() is None and not (store / "trajectories").exists():
         time.sleep(0.05)
     while not (found := flags(store)) and tracing.poll() is None:
         time.sleep(0.1)
@@ -169,7 +169,7 @@ def test_the_command_line_runs_them(site: Site, store: Path) -> None:
 def test_what_was_drained_before_a_kill_is_checked_after_it(site: Site, store: Path) -> None:
     site.install("many_searches")
     trace(store)
-    Drainer(store, on_ended=PluginChecks(store).on_ended).drain()  # killed here
+    drain(store)  # killed here
     assert (flags(store), len(remembered(store))) == ([], 1)
     assert remembered(store)[0].stat().st_mode & 0o777 == 0o600
     run_once(store)
@@ -181,7 +181,7 @@ def test_checking_again_after_a_kill_doubles_nothing(site: Site, store: Path, co
     site.install("many_searches")
     trace(store)
     plugins = PluginChecks(store)
-    Drainer(store, on_ended=plugins.on_ended).drain()
+    drain(store)
     (path,) = remembered(store)
     content = path.read_bytes()
     assert plugins.check_next()
@@ -277,7 +277,7 @@ def test_a_list_that_cannot_be_read_is_told_and_gone(site: Site, store: Path, ca
     site.install("many_searches")
     trace(store)
     plugins = PluginChecks(store)
-    Drainer(store, on_ended=plugins.on_ended).drain()
+    drain(store)
     remembered(store)[0].write_bytes(b"\xc1")
     assert plugins.check_next()
     assert "cannot be read" in caplog.text
@@ -288,15 +288,15 @@ def test_a_trajectory_that_is_gone_is_passed_over(site: Site, store: Path) -> No
     site.install("many_searches")
     trace(store)
     plugins = PluginChecks(store)
-    Drainer(store, on_ended=plugins.on_ended).drain()
-    for part in store.rglob("*.parquet"):
-        part.unlink()
+    drain(store)
+    for table in store.glob("*/_delta_log"):
+        shutil.rmtree(table.parent)
     assert plugins.check_next()
     assert flags(store) == []
 
 
 def test_many_trajectories_are_checked_some_at_a_time(site: Site, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rolltrace.keeper.plugin_checks._AT_ONCE", 10)
+    monkeypatch.setattr("rolltrace.drain.ended._MAX_IDS", 10)
     site.install("many_searches")
     rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
     for sample in range(24):
@@ -306,7 +306,7 @@ def test_many_trajectories_are_checked_some_at_a_time(site: Site, store: Path, m
                 search("b")
     rolltrace.shutdown()
     plugins = PluginChecks(store)
-    Drainer(store, on_ended=plugins.on_ended).drain()
+    drain(store)
     found = []
     while plugins.check_next():
         found.append(len(flags(store)))

@@ -204,7 +204,7 @@ def test_no_reward_is_expected_of_what_failed(status: str) -> None:
 def test_a_group_that_still_runs_waits() -> None:
     rows = [row("a", 1, status="running", reward=None), row("b", 1), row("c", 2)]
     assert fate(rows, NOTHING) == {"a": WAITING, "b": WAITING, "c": "dropped"}
-    assert fate([row("a"), row("b")], NOTHING, undrained={"b"}) == {"a": WAITING, "b": WAITING}
+    assert fate([row("a"), row("b")], NOTHING, unsent={"b"}) == {"a": WAITING, "b": WAITING}
 
 
 def test_trajectories_without_a_sample_stand_alone() -> None:

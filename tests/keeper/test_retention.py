@@ -13,18 +13,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace.journal import drainer_lock, journal_folder
+from rolltrace.keeper import upkeep
 from rolltrace.keeper.policy import RetentionPolicy, write_policy
 from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
 from rolltrace.keeper.sender_loop import SenderLoop
-from rolltrace.store import compact, list_parts, note_routes
+from rolltrace.tables import TABLE_SCHEMAS, TableStore, address_in, note_routes
 from tests.background import eventually
-from tests.draining import drain
+from tests.draining import compact, drain
+from tests.draining import rows as table_rows
 from tests.keeper.conftest import asked
 from tests.nightly import nightly
 
@@ -115,7 +116,12 @@ def summary(store: Path) -> list[dict[str, Any]]:
 
 def size(store: Path) -> int:
     """Of the ops; that the payloads of a trajectory went is a note, which takes some bytes in another table."""
-    return sum(part.stat().st_size for part in list_parts(store, "spans"))
+    return sum(file.size_bytes for file in TableStore(address_in(store)).files("ops"))
+
+
+def versions(store: Path) -> dict[str, int]:
+    tables = TableStore(address_in(store))
+    return {schema.name: tables.table(schema.name).version for schema in TABLE_SCHEMAS}
 
 
 FINISHED = STEPS[:-1]
@@ -149,17 +155,18 @@ def test_with_whole_the_ops_go_too_and_the_summary_stays(store: Path) -> None:
 
 def test_applying_it_again_changes_nothing(store: Path) -> None:
     apply(store)
-    parts = list_parts(store)
+    before = versions(store)
     assert apply(store).steps == 0
     (journal_folder(store) / "retention.done").unlink()
     again = apply(store)
     assert (again.steps, again.pruned.trajectories) == (len(FINISHED), 0)
-    assert list_parts(store) == parts
+    assert versions(store) == before
 
 
-def test_compaction_is_no_reason_to_look_again(store: Path) -> None:
+def test_what_compaction_writes_is_not_counted_again(store: Path) -> None:
     apply(store)
     compact(store)
+    assert apply(store).pruned.trajectories == 0
     assert apply(store).steps == 0
     assert losses(store) == COUNTED
     assert without_payload(store) == DROPPED
@@ -192,7 +199,7 @@ def test_other_experiments_are_left_alone_when_some_are_named(store: Path) -> No
 def test_looking_changes_nothing(store: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))}
     decision = decide(store, ERRORS_AND_EXTREMES)
-    assert len(decision.drop) == len(DROPPED) * GROUP
+    assert sum(map(len, decision.chosen.values())) == len(DROPPED) * GROUP
     assert decision.keep == dict.fromkeys(("extremes", "errors"), len(FINISHED) * GROUP)
     assert {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))} == before
 
@@ -244,8 +251,9 @@ def test_live_data_is_never_touched(store: Path) -> None:
     still_there = rollout(1, 0, 99, reward=1.0)
     running = rolltrace.rollout_trace_attr(step=2, sample_index=0, rollout_n=99)
     running.__enter__()
+    drain(store)
     apply(store)
-    assert without_payload(store) == DROPPED - {(1, 0), (2, 0)}
+    assert without_payload(store) == DROPPED - {(2, 0)}
     running.__exit__(None, None, None)
     rolltrace.shutdown()
     drain(store)
@@ -265,20 +273,10 @@ def test_what_a_backend_is_still_to_be_given_waits_for_it(store: Path, harbour: 
     assert losses(store) == COUNTED
 
 
-@pytest.mark.filterwarnings("ignore::rolltrace.errors.IncompleteWarning")  # the segment is empty on purpose
-def test_a_part_whose_segment_still_exists_makes_its_step_wait(store: Path) -> None:
-    (part, *_) = [part for part in list_parts(store, "spans") if part.parent.name == "step=2"]
-    segment = journal_folder(store) / f"{part.name.removeprefix('spans--').removesuffix('.parquet')}.seg"
-    segment.write_bytes(b"")
-    touched = {int(path.parent.name.removeprefix("step=")) for path in list_parts(store) if path.name.endswith(
-        part.name.partition("--")[2]
-    )}  # fmt: skip
-    apply(store)
-    assert touched < {*STEPS}, "else this would not tell"
-    assert set(losses(store)) == {*FINISHED} - touched
-    segment.unlink()
-    apply(store)
-    assert losses(store) == COUNTED
+def test_the_keeper_waits_until_a_step_has_settled(store: Path) -> None:
+    assert decide(store, ERRORS_AND_EXTREMES, only_settled=True).steps == []
+    compact(store)
+    assert [place.step for place in decide(store, ERRORS_AND_EXTREMES, only_settled=True).steps] == [*FINISHED]
 
 
 def test_a_late_score_is_shown_after_the_drop(store: Path) -> None:
@@ -292,7 +290,6 @@ def test_a_late_score_is_shown_after_the_drop(store: Path) -> None:
         assert place.trajectory is not None
         place.trajectory.reward(7.0)
     rolltrace.shutdown()
-    assert asked(store).trajectory(row["trajectory_id"]).reward == 7.0
     drain(store)
     assert asked(store).trajectory(row["trajectory_id"]).reward == 7.0
     assert (1, 0) in without_payload(store)
@@ -325,41 +322,50 @@ def test_a_real_drainer_process_applies_it_to_finished_steps(tmp_path: Path) -> 
     assert without_payload(tmp_path) == DROPPED
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps count as settled at once."""
+    for name in ("_IDLE_SEC", "_QUIET_SEC", "_FINISHED_SEC"):
+        monkeypatch.setattr(upkeep, name, 0.0)
+
+
+@pytest.mark.usefixtures("hasty")
 def test_the_keeper_goes_on_until_all_steps_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rolltrace.keeper.retention._STEPS_AT_ONCE", 1)
+    monkeypatch.setattr("rolltrace.keeper.retention._MAX_STEPS", 1)
     write_run(tmp_path)
     write_policy(tmp_path, ERRORS_AND_EXTREMES)
     with drainer_lock(journal_folder(tmp_path)):
-        follow(tmp_path, idle_sec=0.0, grace_sec=0.0)
+        follow(tmp_path, idle_sec=0.0)
     assert losses(tmp_path) == COUNTED
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
     tmp_path: Path, lenient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_run(tmp_path)
     write_policy_file(tmp_path, '{"keep": ["extreme"]}')
     with drainer_lock(journal_folder(tmp_path)):
-        follow(tmp_path, idle_sec=0.0, grace_sec=0.0)
+        follow(tmp_path, idle_sec=0.0)
     assert without_payload(tmp_path) == set()
     assert len(summary(tmp_path)) == len(STEPS) * len(SAMPLES) * GROUP
     assert "did you mean 'extremes'?" in caplog.text
 
 
+@pytest.mark.usefixtures("hasty")
 def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
     write_policy(store, ERRORS_AND_EXTREMES)
     chance = random.Random(1)
     for _ in range(nightly(20, 2)):
         process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(store)])
-        time.sleep(0.5 + chance.random())  # when it is killed is the point; nothing is asserted about time
+        time.sleep(1.0 + 5 * chance.random())  # when it is killed is the point; nothing is asserted about time
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     with drainer_lock(journal_folder(store)):
-        follow(store, idle_sec=0.0, grace_sec=0.0)
+        follow(store, idle_sec=0.0)
     assert losses(store) == COUNTED
     assert without_payload(store) == DROPPED
-    rows = [pq.read_metadata(part).num_rows for part in list_parts(store, "trajectories")]
-    assert sum(rows) == len(STEPS) * len(SAMPLES) * GROUP
+    assert len(table_rows(store, "trajectories")) == len(STEPS) * len(SAMPLES) * GROUP
 
 
 def write_policy_file(store: Path, text: str) -> None:

@@ -83,13 +83,13 @@ def sender_of(outbox: Outbox, backend: Recorder) -> Sender:
 def test_batches_are_bounded_in_count(outbox: Outbox) -> None:
     made, backend = trace(100), Recorder()
     sender_of(outbox, backend).send(pending(outbox))
-    assert max(map(len, backend.batches)) <= sender.MOST_TRAJECTORIES
+    assert max(map(len, backend.batches)) <= sender.MAX_TRAJECTORIES
     assert sorted(backend.arrived) == sorted(each.id for each in made)
     assert len(backend.batches) < 20, "and are no smaller than needed"
 
 
 def test_batches_are_bounded_in_bytes(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(sender, "MAX_BYTES", 50_000)
     made, backend = [*trace(10, size=20_000), *trace(2, size=100_000), *trace(5, size=10)], Recorder()
     sizes = {made[n].id: size for n, size in enumerate([20_000] * 10 + [100_000] * 2 + [10] * 5)}
     sender_of(outbox, backend).send(pending(outbox))

@@ -13,14 +13,14 @@ import pytest
 import rolltrace
 from rolltrace.errors import OutageError
 from rolltrace.journal import start_drainer
-from rolltrace.keeper import follow_loop, sender_loop
-from rolltrace.keeper.follow_loop import Backoff
+from rolltrace.keeper import sender_loop
 from rolltrace.keeper.outbox import Outbox, SendingPolicy, State
-from rolltrace.keeper.sender import MOST_TRAJECTORIES
-from rolltrace.keeper.sender_loop import HUNG, SenderLoop
+from rolltrace.keeper.sender import MAX_TRAJECTORIES
+from rolltrace.keeper.sender_loop import HUNG, Backoff, SenderLoop
 from rolltrace.keeper.sender_processes import STOPPED
-from rolltrace.store import note_routes
+from rolltrace.tables import note_routes
 from tests.background import eventually, kill_keepers
+from tests.draining import drain
 from tests.nightly import nightly
 
 WORKER = """
@@ -104,6 +104,7 @@ def written(store: Path, count: int) -> list[rolltrace.TrajectoryHandle]:
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
     made = trace(count)
     rolltrace.shutdown()
+    drain(store)
     return made
 
 
@@ -175,6 +176,7 @@ def test_a_backend_that_stopped_is_tried_at_the_next_start(harbour: Any, store: 
 def test_a_backend_that_is_not_installed_is_a_message(harbour: Any, store: Path) -> None:
     start(store, drain="off")
     trace(1)
+    drain(store)
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping2"]})
     command = [sys.executable, "-m", "rolltrace.keeper.sender_loop", str(store), "shipping2"]
     assert subprocess.run(command, check=False).returncode == STOPPED
@@ -217,7 +219,7 @@ def test_kills_lose_nothing_and_repeat_only_what_was_under_way(harbour: Any, sto
     harbour.stop("slow")
     eventually(lambda: more_than(-1) and state(store).sent == 240)
     assert set(harbour.sent()) == ids
-    assert 0 < sum(harbour.sent().values()) - 240 <= kills * MOST_TRAJECTORIES
+    assert 0 < sum(harbour.sent().values()) - 240 <= kills * MAX_TRAJECTORIES
 
 
 def test_a_position_torn_by_a_power_cut_costs_a_repeat(harbour: Any, store: Path) -> None:
@@ -235,6 +237,7 @@ def test_what_the_policy_holds_back_is_counted(harbour: Any, store: Path) -> Non
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
     for number, each in enumerate(trace(4)):
         each.reward(number)
+    drain(store)
     Outbox(store, "shipping").policy = SendingPolicy.of("reward >= 2", None)
     assert send_all(store) == 0
     assert (len(harbour.sent()), state(store).sent, state(store).held_back) == (2, 2, 2)
@@ -262,9 +265,8 @@ def test_only_one_sender_of_a_backend_works(harbour: Any, store: Path) -> None:
 def test_an_outage_is_waited_out_for_some_minutes_only(
     harbour: Any, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_loop, "_FIRST_WAIT_SEC", 0.01)
+    monkeypatch.setattr(sender_loop, "_FIRST_WAIT_SEC", 0.01)
     written(store, 1)
-    subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(store), "--once"], check=True)
     harbour.let("down")
     assert SenderLoop(store, "shipping").run(outage_sec=0.0) == 0
     assert state(store).pending == 1

@@ -384,3 +384,22 @@ def test_bytes_that_are_no_payload_make_no_rows() -> None:
 def test_ranges_keep_the_order_of_the_prompt() -> None:
     assert read_ranges("0-2,5,3-4") == [0, 1, 2, 5, 3, 4]
     assert read_ranges("") == []
+
+
+def test_a_text_that_is_told_late_belongs_to_the_turn_of_its_call() -> None:
+    transcript = Transcript()
+    rows = []
+    for turn in range(2):
+        call = EndedOp(op_id=10 + turn, kind="llm", start_ns=turn, end_ns=turn + 1, inputs={"ids": [1]}, outputs=[2])
+        rows += transcript.op_ended(call).rows
+        rows += transcript.op_ended(EndedOp(op_id=20 + turn, kind="tool", name="add", outputs=f"found {turn}")).rows
+    rows += transcript.finish().rows
+    transcript = Transcript(transcript.save())
+    rows += transcript.text_told(10, "Find it.", "say 0").rows
+    rows += transcript.text_told(11, "Find it.say 0 and?", "say 1").rows
+    assert transcript.text_told(10, "again", "again").rows == []
+    rows.sort(key=lambda row: (row.turn, row.seq))
+    assert [(row.role, row.text, row.op_id) for row in rows if row.kind == "message"] == [
+        ("user", "Find it.", None), ("assistant", "say 0", 10), ("tool", "found 0", 20),
+        ("user", " and?", None), ("assistant", "say 1", 11), ("tool", "found 1", 21),
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import rolltrace
-from rolltrace.record import reply_of
+from rolltrace.messages import read_reply
 from tests.proxy.rig import EVENTS_HEAD, Asked, RawServer, event, json_answer, post, proxying
 
 CLOSE = "Connection: close"
@@ -93,7 +93,9 @@ def test_a_conversation_with_a_tool_is_recorded_as_turns_of_one_trajectory(tmp_p
         assert (user["role"], user["content"]) == ("user", "17+25?")
         function = assistant["tool_calls"][0]["function"]
         assert (function["name"], json.loads(function["arguments"])) == ("add", {"a": 17, "b": 25})
-        assert (reply_of(trajectory.ops[0].outputs) or {})["reasoning_content"] == "A sum."
+        reply = read_reply(trajectory.ops[0].outputs)
+        assert reply is not None
+        assert reply.reasoning == "A sum."
         assert (tool["role"], tool["name"], json.loads(tool["content"])) == ("tool", "add", {"result": 42})
         assert (last["role"], last["content"]) == ("assistant", "The answer is 42.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,22 @@ import duckdb
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.query import Store, open_store
+from rolltrace.tables import (
+    Place,
+    Pruned,
+    TableStore,
+    address_in,
+    compact_place,
+    moving_places,
+    prune_payloads,
+)
 from tests.draining import drain
 from tests.view.fixtures import demo, demo_store  # noqa: F401 - fixtures, with their own file
 
 from .filtered import filled
 
-STATES = ("undrained", "drained", "first segments drained", "drainer killed before it removed journals", "some parts")
+STATES = ("undrained", "drained", "settled", "in many batches", "some steps settled")
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -87,26 +94,20 @@ def write_run(store: Path) -> None:
 
 
 def bring_into(state: str, store: Path) -> None:
-    """Let the drainer come as far as the state says."""
-    journals = sorted((store / "journal").glob("*/*.seg"))
-    assert len(journals) > 2
+    """Let drainer and compaction come as far as the state says."""
+    assert len(sorted((store / "journal").glob("*/*.seg"))) > 2
     if state == "undrained":
         return
-    if state == "first segments drained":
-        drainer = Drainer(store)
-        with drainer.working():
-            for path in journals[: len(journals) // 2]:
-                drainer.drain_one(path)
+    if state == "in many batches":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rolltrace.drain.follower.MAX_BATCH_BYTES", 4096)
+            drain(store)
         return
-    kept = store.with_name("kept")
-    shutil.copytree(store / "journal", kept)
-    drain(store)
-    if state != "drained":
-        shutil.rmtree(store / "journal")
-        kept.rename(store / "journal")
-    if state == "some parts":
-        for part in sorted((store / "data").rglob("*.parquet"))[::2]:
-            part.unlink()
+    drain(store, compacted=state == "settled")
+    if state == "some steps settled":
+        tables = TableStore(address_in(store))
+        for place in sorted(moving_places(tables), key=str)[::2]:
+            compact_place(tables, place)
 
 
 def write_run_in(store: Path, state: str) -> None:
@@ -118,6 +119,22 @@ def write_run_in(store: Path, state: str) -> None:
 def run(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
     """A store with `write_run` in it."""
     return copied(tmp_path / "store", write_run_in, request.param)
+
+
+def files_of(store: Path, table: str, step: int | None = None) -> list[Path]:
+    """The data files of a table, or of one step of it."""
+    tables = TableStore(address_in(store))
+    return [store / table / file.path for file in tables.files(table) if step is None or file.place.step == step]
+
+
+def prune(store: Path, ids: set[str], **how: Any) -> Pruned:
+    """Remove the payloads of these trajectories."""
+    chosen: dict[Place, set[str]] = {}
+    for row in open_store(store).trajectories(all_runs=True):
+        if row["trajectory_id"] in ids:
+            place = Place(row["project"], row["experiment"], row["step"])
+            chosen.setdefault(place, set()).add(row["trajectory_id"])
+    return prune_payloads(TableStore(address_in(store)), chosen, **how)
 
 
 _readers: dict[str, Store] = {}

@@ -17,9 +17,10 @@ TABLES = """
         duration_s DOUBLE, turns BIGINT, tool_calls BIGINT, tool_errors BIGINT, prompt_tokens BIGINT,
         response_tokens BIGINT, reward DOUBLE, policy_version_min BIGINT, policy_version_max BIGINT, worker VARCHAR,
         flags VARCHAR[], tags VARCHAR, advantage DOUBLE, fate VARCHAR, fate_reason VARCHAR, staleness BIGINT,
-        run VARCHAR, superseded BOOLEAN, trained_step BIGINT, labels VARCHAR[]);
+        run VARCHAR, superseded BOOLEAN, trained_step BIGINT, labels VARCHAR[], terms MAP(VARCHAR, DOUBLE));
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
         text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
+    CREATE VIEW ops AS SELECT trajectory_id, name, kind FROM spans;
     CREATE TABLE _transitions (trajectory_id VARCHAR, trace VARCHAR);
     CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR, terms VARCHAR,
         author VARCHAR);
@@ -70,6 +71,8 @@ SCORE_ROWS: list[list[Any]] = [
     ["2", "reward", 0.25, None, '{"format": {"$float": "nan"}}', None],
     ["3", "reward", 0.5, None, None, None],
 ]
+TERMS = {"1": "{'format': 0.2, 'a/b~c': 1.5}", "2": "{'format': 'nan'::DOUBLE}"}
+"""Of the rewards, as the table of trajectories has them."""
 GROUP_ROWS: list[list[Any]] = [
     [
         "math",
@@ -106,7 +109,10 @@ def filled() -> duckdb.DuckDBPyConnection:
     connection.execute(TABLES)
     tables = {"trajectories": TRAJECTORY_ROWS, "spans": SPAN_ROWS, "latest_scores": SCORE_ROWS, "groups": GROUP_ROWS}
     for table, rows in tables.items():
-        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        terms = ", NULL" if table == "trajectories" else ""
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))}{terms})", rows)
+    for trajectory_id, terms in TERMS.items():
+        connection.execute(f"UPDATE trajectories SET terms = MAP {terms} WHERE trajectory_id = '{trajectory_id}'")
     return connection
 
 

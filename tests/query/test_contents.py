@@ -14,39 +14,37 @@ import pytest
 from rolltrace.query import Store, open_store
 from rolltrace.query import contents as contents_module
 from rolltrace.query.contents import Contents, OpKey, Pace
-from rolltrace.query.step_conversation import conversation_of
-from rolltrace.record.tables import SPANS, TRAJECTORIES
-from rolltrace.store import Partition, prepare, prune, write_part
-from rolltrace.store import parts as store_parts
+from rolltrace.tables import Place, data_file
+from tests.tables.conftest import Tables
+
+from .conftest import files_of, prune
 
 TURNS = 90
 ID = f"{7:032x}"
-PLACE = Partition("p", "e", 1)
+PLACE = Place("p", "e", 1)
 
 
 def turn(number: int, prompt: list[int], reply: list[int], **more: Any) -> dict[str, Any]:
     messages = ",".join(f'{{"role":"user","content":"word {each}"}}' for each in range(number + 1))
     pieces = [f"<{token}>" for token in [*prompt, *reply]]
     return {
-        **PLACE._asdict(), "trajectory_id": ID, "validate": False, "sample_is_int": False, "worker": "w",
+        **PLACE._asdict(), "trajectory_id": ID, "validate": False, "worker": "w",
         "op_id": 1000 - number, "name": f"turn {number}", "kind": "llm", "status": "ok", "start_ns": number,
         "end_ns": number + 1, "policy_version": number // 50, "prompt_tokens": len(prompt),
-        "response_tokens": len(reply), "tokens": pa.array([*prompt, *reply], pa.int32()),
-        "logprobs": pa.array([-0.5] * len(reply), pa.float32()),
-        "response_mask": pa.array([1] * len(reply), pa.int8()),
+        "response_tokens": len(reply), "tokens": [*prompt, *reply], "logprobs": [-0.5] * len(reply),
+        "response_mask": [1] * len(reply),
         "payload": f'{{"inputs":{{"messages":[{messages}],"ids":{{"$column":"prompt_ids"}}}},'
         f'"outputs":{{"content":"reply {number}"}}}}',
         "text": "".join(pieces), "prompt_chars": sum(map(len, pieces[: len(prompt)])),
-        "piece_chars": pa.array([len(piece) for piece in pieces], pa.int32()), **more,
+        "piece_chars": [len(piece) for piece in pieces], **more,
     }  # fmt: skip
 
 
 def write(store: Path, spans: list[dict[str, Any]]) -> None:
-    prepare(store)
     own = {"trajectory_id": ID, "name": "long", "start_ns": 0, "end_ns": 9, "status": "ok", "tags": '{"level":3}'}
-    where = {**PLACE._asdict(), "validate": False, "sample_is_int": False, "worker": "w"}
-    write_part(store, PLACE, TRAJECTORIES, "w-000001", [{**where, **own}])
-    write_part(store, PLACE, SPANS, "w-000001", spans)
+    counts = {"status_rank": 4, "tags_ns": 1, "turns": len(spans), "tool_calls": 0, "tool_errors": 0}
+    tokens = [{**span, "ids": span["tokens"], "mask": span["response_mask"]} for span in spans]
+    Tables(store).add(place=PLACE, trajectories=[{**own, **counts}], ops=spans, tokens=tokens)
 
 
 def growing() -> list[dict[str, Any]]:
@@ -99,7 +97,7 @@ def test_every_op_has_what_was_written_in_whatever_order_they_are_asked(store: S
     for number in (89, 0, 50, 1, 88, *range(TURNS)):
         op, span = trajectory.ops[number], wanted[number]
         assert len(op.inputs["messages"]) == number + 1
-        assert op.inputs["ids"] == span["tokens"].to_pylist()[:-1]
+        assert op.inputs["ids"] == span["tokens"][:-1]
         assert op.outputs == {"content": f"reply {number}"}
         assert op.response_text == f"<{number + 2}>"
         tokens = op.tokens
@@ -125,17 +123,6 @@ def test_so_many_ops_are_read_at_once_as_fit() -> None:
     assert pace.ops == 1
 
 
-def test_a_conversation_is_the_same_from_its_last_telling_as_from_all_ops(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trajectory = store.trajectory(ID)
-    asked = questions_of(store, monkeypatch)
-    conversation = trajectory.conversation
-    assert len(asked) <= 4
-    assert conversation == conversation_of(list(trajectory.walk()))
-    assert [message["content"] for message in conversation[-2:]] == ["word 89", "reply 89"]
-
-
 def test_an_op_that_is_pruned_after_it_was_listed_has_no_payload(tmp_path: Path) -> None:
     write(tmp_path, growing()[:3])
     store = open_store(tmp_path)
@@ -145,23 +132,23 @@ def test_an_op_that_is_pruned_after_it_was_listed_has_no_payload(tmp_path: Path)
     assert again.ops[0].pruned is not None
     assert again.ops[0].inputs == again.ops[0].pruned.mark
     assert list(again.tokens) == []
-    store.refresh()  # within a second of its last look it may still read the part that was replaced
-    assert trajectory.ops[0].pruned is not None  # it is read now, not when the trajectory was opened
+    store.refresh()  # within a second of its last look it may still read the file that was replaced
+    assert trajectory.ops[0].inputs is None  # it is read now, not when the trajectory was opened
 
 
 def test_large_rows_are_written_in_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(store_parts, "_BYTES_PER_GROUP", 20_000)
+    monkeypatch.setattr(data_file, "_MAX_GROUP_BYTES", 20_000)
     write(tmp_path, growing())
-    (part,) = tmp_path.rglob("spans--*.parquet")
-    assert pq.read_metadata(part).num_row_groups > 3
+    (file,) = files_of(tmp_path, "ops")
+    assert pq.read_metadata(file).num_row_groups > 3
     assert len(open_store(tmp_path).trajectory(ID).ops[89].inputs["messages"]) == TURNS
 
 
 def test_the_tokens_of_all_turns_are_one_sequence(store: Store) -> None:
     sequence = store.trajectory(ID).token_sequence()
-    assert sequence.ids == growing()[-1]["tokens"].to_pylist()
+    assert sequence.ids == growing()[-1]["tokens"]
     assert sequence.breaks == []
     assert [(each.start, each.end, each.kind) for each in sequence.segments[:3]] == [
         (0, 2, "prompt"),

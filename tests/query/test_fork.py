@@ -38,6 +38,19 @@ def test_a_child_can_ask_the_store_that_its_parent_opened(tmp_path: Path) -> Non
     assert len(store.trajectories()) == 3
 
 
+def test_a_child_sees_what_was_recorded_since_its_parent_asked(tmp_path: Path) -> None:
+    _write(tmp_path)
+    store = open_store(tmp_path)
+    assert len(store.trajectories()) == 3
+    _write(tmp_path)
+
+    def ask() -> bool:
+        store.refresh()
+        return len(store.trajectories(all_runs=True)) == 6
+
+    assert _exit_code_of_child(ask) == 0
+
+
 def test_a_store_that_the_parent_has_forgotten_does_not_crash_the_child(tmp_path: Path) -> None:
     """The database of the parent cannot be closed in the child: its threads are not there."""
     _write(tmp_path)

@@ -11,12 +11,11 @@ import rolltrace
 from rolltrace.errors import NotFoundError
 from rolltrace.query import Scope, Store, group_record_list, open_store, outline_of
 from rolltrace.query.finished import survey
-from rolltrace.query.summarise import summarise_steps
 from tests.draining import drain
 
 from .conftest import generate, start
 
-STATES = ("undrained", "drained", "summarised")
+STATES = ("undrained", "drained", "settled")
 
 
 @rolltrace.rollout_trace_op(kind="aux_llm")
@@ -40,9 +39,7 @@ def write_groups(store: Path, state: str) -> None:
     rolltrace.score((1, 7, 0), "fate", "filtered", reason="stale")
     rolltrace.shutdown()
     if state != "undrained":
-        drain(store)
-    if state == "summarised":
-        summarise_steps(store)
+        drain(store, compacted=state == "settled")
 
 
 @pytest.fixture(params=STATES)

@@ -30,7 +30,7 @@ LISTING = """
         trajectory_id VARCHAR, project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, rollout_n BIGINT,
         validate BOOLEAN, status VARCHAR, start_ns BIGINT, duration_s DOUBLE, turns BIGINT, response_tokens BIGINT,
         reward DOUBLE, flags VARCHAR[], _is_int BOOLEAN, run VARCHAR, superseded BOOLEAN,
-        _run_until_ns BIGINT);
+        branch BOOLEAN, terms MAP(VARCHAR, DOUBLE));
 """
 REWARDS = st.lists(st.none() | st.sampled_from([0.0, 1.0, -1.0, NAN, INF, -INF]) | st.floats(-1e6, 1e6), max_size=9)
 
@@ -48,7 +48,8 @@ def group(
 ) -> dict[str, Any]:
     database.execute("DELETE FROM _listing")
     database.executemany(
-        "INSERT INTO _listing VALUES (?, 'p', 'e', 1, '3', ?, false, 'ok', ?, 1, 2, ?, ?, [], true, 'r', false, 9)",
+        "INSERT INTO _listing VALUES (?, 'p', 'e', 1, '3', ?, false, 'ok', ?, 1, 2, ?, ?, [], true, 'r', false, false, "
+        "NULL)",
         [[str(at), at, at, 10 * at, reward] for at, reward in enumerate(rewards)],
     )
     judged = judged_select({}, PassRule.of(threshold=threshold))

@@ -1,4 +1,4 @@
-"""What an answer lacks is told: damaged parts, journals that cannot be read."""
+"""What an answer lacks is told: damaged files, journals that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.journal import journal_files
-from rolltrace.query import Incomplete, IncompleteWarning, Missing, summarise_steps
-from rolltrace.store import list_parts
+from rolltrace.query import Incomplete, IncompleteWarning, Missing
 from tests.cli.conftest import write
 from tests.draining import drain
 from tests.nightly import nightly
+
+from .conftest import files_of
 
 
 @pytest.fixture
@@ -24,10 +25,10 @@ def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
 
 
 def cut(store: Path, table: str, step: int) -> Path:
-    """Cut a part short, as a full disk or a broken copy does."""
-    (part,) = [each for each in list_parts(store, table) if each.parent.name == f"step={step}"]
-    part.write_bytes(part.read_bytes()[:-100])
-    return part
+    """Cut a file short, as a full disk or a broken copy does."""
+    (file,) = files_of(store, table, step)
+    file.write_bytes(file.read_bytes()[:-100])
+    return file
 
 
 def test_a_complete_answer_lacks_nothing(store: Path) -> None:
@@ -37,21 +38,21 @@ def test_a_complete_answer_lacks_nothing(store: Path) -> None:
     assert asked.trajectories().incomplete == Incomplete()
 
 
-def test_a_damaged_part_is_warned_of_once_and_named_in_each_answer(store: Path) -> None:
+def test_a_damaged_file_is_warned_of_once_and_named_in_each_answer(store: Path) -> None:
     part = cut(store, "trajectories", 2)
     asked = rolltrace.open(store)
-    with pytest.warns(IncompleteWarning, match=f"the part step=2/{part.name} cannot be read") as told:
+    with pytest.warns(IncompleteWarning, match=f"the data file step-2/{part.name} cannot be read") as told:
         answers = [asked.trajectories(), asked.groups()]
     assert len(told) == 1
     for answer in answers:
         (missing,) = answer.incomplete.missing
-        assert (missing.kind, missing.path) == ("part", part)
+        assert (missing.kind, missing.path) == ("file", part)
         assert "cannot be read" in repr(answer)
     assert asked.incomplete == answers[0].incomplete
 
 
-def test_parts_and_journals_are_told_apart(store: Path) -> None:
-    cut(store, "spans", 1)
+def test_files_and_journals_are_told_apart(store: Path) -> None:
+    cut(store, "trajectories", 1)
     rolltrace.init("p", "e", "rolltrace", store=store)
     with rolltrace.rollout_trace_attr(step=9):
         pass
@@ -61,7 +62,7 @@ def test_parts_and_journals_are_told_apart(store: Path) -> None:
     asked = rolltrace.open(store)
     with pytest.warns(IncompleteWarning) as told:
         kinds = asked.trajectories().incomplete.kinds
-    assert kinds == ["journal", "part"]
+    assert kinds == ["journal", "file"]
     assert len(told) == 2
 
 
@@ -89,7 +90,7 @@ def flip(part: Path, at: int) -> None:
 READS = {
     "trajectories": lambda store: store.trajectories(),
     "scores": lambda store: store.trajectories(),
-    "spans": lambda store: store.sql("FROM spans"),
+    "ops": lambda store: store.sql("FROM ops"),
     "notes": lambda store: store.sql("FROM notes"),
 }
 
@@ -105,7 +106,7 @@ def test_one_flipped_bit_is_never_answered_silently(store: Path, table: str) -> 
             trajectory.note(f"note {number}")
     rolltrace.shutdown()
     drain(store)
-    part = max(list_parts(store, table), key=lambda each: (each.parent.name == "step=1", each.name))
+    part = files_of(store, table, 1)[-1]
     intact = part.read_bytes()
     right = sorted(map(repr, READS[table](rolltrace.open(store)).rows()))
     for at in range(4, len(intact), max(1, len(intact) // nightly(60, 5))):
@@ -120,26 +121,6 @@ def test_one_flipped_bit_is_never_answered_silently(store: Path, table: str) -> 
             assert [each.category for each in told] == [IncompleteWarning]
         else:
             assert rows == right
-
-
-def test_a_flipped_bit_in_a_listing_that_is_kept_is_not_answered(store: Path) -> None:
-    right = rolltrace.open(store).trajectories().rows()
-    summarise_steps(store)
-    files = sorted((store / "summary").rglob("*.parquet"))
-    assert files
-    for number, file in enumerate(files):
-        flip(file, file.stat().st_size * (2 * number + 1) // (2 * len(files)))
-    answer = rolltrace.open(store).trajectories()
-    assert (answer.rows(), bool(answer.incomplete)) == (right, False)
-
-
-def test_a_step_with_a_damaged_part_gets_no_summary_that_would_hide_it(store: Path) -> None:
-    (part,) = [each for each in list_parts(store, "trajectories") if each.parent.name == "step=2"]
-    flip(part, 100)
-    summarise_steps(store)
-    with pytest.warns(IncompleteWarning, match=f"the part step=2/{part.name} cannot be read"):
-        rolltrace.open(store).trajectories(step=2)
-    assert list((store / "summary").rglob("step=1--*"))
 
 
 @pytest.mark.parametrize("drained", [False, True])
@@ -190,7 +171,7 @@ def test_what_is_put_right_is_not_missing_any_more(store: Path) -> None:
 @pytest.mark.parametrize(
     "command", [["ls"], ["groups"], ["tail", "--once"], ["sql", "select * from trajectories"], ["stats"], ["live"]]
 )
-def test_commands_tell_of_a_damaged_part_in_one_line(
+def test_commands_tell_of_a_damaged_file_in_one_line(
     store: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     part = cut(store, "trajectories", 2)
@@ -198,11 +179,11 @@ def test_commands_tell_of_a_damaged_part_in_one_line(
         warnings.simplefilter("ignore")  # as `python -W ignore`, which hides warnings and not this
         assert main([*command, "--store", str(store)]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"rolltrace: the part step=2/{part.name} cannot be read (")
+    assert line.startswith(f"rolltrace: the data file step-2/{part.name} cannot be read (")
     assert line.endswith(f"; see: rolltrace doctor {store}")
 
 
-def test_retention_leaves_a_step_with_a_damaged_part_alone(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retention_leaves_a_step_with_a_damaged_file_alone(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut(store, "trajectories", 1)
     assert main(["retain", "--keep", "none", "--dry-run", "--store", str(store)]) == 0
-    assert "1 finished step to look at: would drop 4 trajectories" in capsys.readouterr().out
+    assert "would drop 4 trajectories" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import rolltrace
 from rolltrace.cli import main
 from rolltrace.errors import UnknownNameWarning
 from rolltrace.query import Store
-from rolltrace.store import prepare
+from rolltrace.tables import StoreAddress, TableStore
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_paging_is_blamed_for_what_it_leaves_out(opened: Store) -> None:
 
 
 def test_an_empty_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepare(tmp_path)
+    TableStore(StoreAddress.parse(tmp_path)).prepare()
     for command in (["ls"], ["ls", "--experiments"], ["ls", "--steps"], ["groups"]):
         assert main([*command, "--store", str(tmp_path)]) == 0
         assert f"in the store '{tmp_path}'\n" in capsys.readouterr().out

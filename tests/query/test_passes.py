@@ -87,7 +87,7 @@ def test_a_choice_is_stored_and_counts_in_every_answer(store: Store, path: Path)
     for reader in (store, open_store(path)):
         assert figures(reader) == {"rate": 0.25, "passed": 1, "rule": "correct >= 1"}
         assert figures(reader, threshold=0.5)["passed"] == 3
-    rows = store.sql("SELECT passed, pass_rule, count(*) AS n FROM passes GROUP BY ALL ORDER BY n").rows()
+    rows = store.sql("SELECT passed, pass_rule, count(*) AS n FROM passes GROUP BY ALL ORDER BY n, passed").rows()
     assert [(row["passed"], row["pass_rule"], row["n"]) for row in rows] == [
         (True, "correct >= 1", 2), (None, "correct >= 1", 2), (False, "correct >= 1", 6)
     ]  # fmt: skip

@@ -8,7 +8,6 @@ import shutil
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
@@ -17,9 +16,10 @@ from rolltrace.backends.weave.calls import calls_of
 from rolltrace.cli import main
 from rolltrace.query import Pruning, Store, compare
 from rolltrace.query.finished import survey
-from rolltrace.store import PRUNED, compact, list_parts, prune
-from tests.draining import drain
+from tests.draining import compact, drain
 from tests.shared_pages import SharedPage
+
+from .conftest import prune
 
 TEXT = f"payload pruned on {time.strftime('%Y-%m-%d')} by prune --where 'step = 1'"
 
@@ -180,12 +180,3 @@ def test_pruning_and_merging_again_keeps_what_was_said(store: Path) -> None:
     pruned = opened.trajectory(first[0]).pruned
     assert pruned is not None
     assert (pruned.policy, pruned.whole) == ("prune --whole", True)
-
-
-def test_a_store_that_was_pruned_before_dates_were_kept_says_as_much_as_it_knows(store: Path) -> None:
-    for part in list_parts(store, "notes"):
-        if PRUNED in pq.read_table(part, partitioning=None)["event"].to_pylist():
-            part.unlink()
-    opened = rolltrace.open(store)
-    trajectory = opened.trajectory(ids(opened, 1)[0])
-    assert str(trajectory.pruned) == str(trajectory.ops[0].pruned) == "payload pruned"

@@ -12,11 +12,11 @@ import pytest
 import rolltrace
 from rolltrace.journal import journal_files
 from rolltrace.query import Store, open_store
-from rolltrace.record.tables import SCORES, TRAJECTORIES
-from rolltrace.store import Partition, prune, write_part
-from tests.draining import drain
+from rolltrace.tables import Place
+from tests.draining import compact, drain
+from tests.tables.conftest import Tables
 
-from .conftest import agent, start
+from .conftest import agent, prune, start
 
 DRAINED = ("nothing", "rollouts", "all", "all, compacted")
 
@@ -361,26 +361,35 @@ def test_a_hundred_conditions_on_scores_and_groups_are_answered(tmp_path: Path) 
     assert len(store.groups(step=1, where=many)) == 1
 
 
-def test_many_scores_in_any_order_agree_with_plain_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settled", [False, True])
+def test_many_scores_in_any_order_agree_with_plain_python(tmp_path: Path, settled: bool) -> None:
     """By id, by coordinates, by both; of three writers; with times that are often the same."""
     chance = random.Random(4)
     ids = {(step, n): f"{chance.getrandbits(128):032x}" for step in (1, 2) for n in range(12)}
-    run = {"project": "p", "experiment": "e", "validate": False}
     newest: dict[tuple[int, int, str], tuple[Any, ...]] = {}
-    rows: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
+    tables = Tables(tmp_path)
     for (step, n), trajectory_id in ids.items():
-        at = {**run, "step": step, "sample_index": str(n % 3), "sample_is_int": True, "rollout_n": n}
-        own = {**at, "trajectory_id": trajectory_id, "name": "r", "start_ns": 0, "end_ns": 2, "status": "ok"}
-        write_part(tmp_path, Partition("p", "e", step), TRAJECTORIES, f"w-{n}", [own])
+        at = {"sample_index": str(n % 3), "sample_number": n % 3, "rollout_n": n}
+        own = {
+            "trajectory_id": trajectory_id,
+            "name": "r",
+            "start_ns": 0,
+            "end_ns": 2,
+            "status": "ok",
+            "status_rank": 4,
+        }
+        rows = []
         for value in range(12):
             name, time_ns, worker = chance.choice(["reward", "advantage"]), chance.randrange(3), chance.choice("ab")
             said = {"name": name, "time_ns": time_ns, "worker": worker, "value": float(value), "terms": "{}"}
-            where = chance.choice([{**run, "trajectory_id": trajectory_id}, at, {**at, "trajectory_id": trajectory_id}])
-            rows.setdefault((worker, where.get("step")), []).append({**where, **said})
+            nowhere = {"sample_index": None, "rollout_n": None}
+            by_id = {"trajectory_id": trajectory_id}
+            rows.append({**chance.choice([{**nowhere, **by_id}, at, {**at, **by_id}]), **said})
             key = (step, n, name)
             newest[key] = max(newest.get(key, ()), (time_ns, worker, float(value)))
-    for (worker, at_step), made in rows.items():
-        write_part(tmp_path, Partition("p", "e", at_step), SCORES, worker, made)
+        tables.add(place=Place("p", "e", step), trajectories=[{**at, **own}], scores=rows)
+    if settled:
+        compact(tmp_path)
     store = open_store(tmp_path)
     latest = {(row["trajectory_id"], row["name"]): row["value"] for row in store.sql("FROM latest_scores")}
     for step in (1, 2):

@@ -13,7 +13,7 @@ import rolltrace
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.query import QueryError, open_store
-from tests.draining import drain
+from tests.draining import drain, rows
 
 from .conftest import start
 
@@ -57,17 +57,20 @@ def test_nothing_is_left_to_drain_and_it_lies_with_its_trajectory(drained_path: 
     (row,) = store.trajectories(experiment="two", sample_index="two")
     store.score(row["trajectory_id"], "note", "fine")
     assert journal_files(drained_path) == []
-    (part,) = (part for part in drained_path.rglob("scores--*.parquet") if "note" in part.read_bytes().decode("latin1"))
-    assert part.parent.match("experiment=two/step=3")
+    (score,) = (score for score in rows(drained_path, "scores") if score["name"] == "note")
+    assert (score["experiment"], score["step"], score["trajectory_id"]) == ("two", 3, row["trajectory_id"])
 
 
-def test_a_drainer_at_work_is_left_to_do_it(store_path: Path) -> None:
+def test_a_drainer_at_work_is_left_to_do_it(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rolltrace.query.dataset._WAIT_FOR_SCORE_SEC", 0.0)
     store = open_store(store_path)
+    assert len(store.trajectories()) == 4
     with drainer_lock(journal_folder(store_path)) as alone:
         assert alone
         before = len(journal_files(store_path))
         store.score((3, "one", 0), "note", "fine")
         assert len(journal_files(store_path)) == before + 1
+    store.refresh()
     assert len(store.trajectories(where="label.note = 'fine'")) == 1
 
 

@@ -12,17 +12,18 @@ import pytest
 import rolltrace
 from rolltrace.query import QueryError, Store, open_store
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
-from rolltrace.query.coverage import live_rows
 from rolltrace.query.group_views import GROUP_COLUMNS
-from rolltrace.query.views import VIEWS, listing_question
-from rolltrace.record.tables import SPANS, TABLES
+from rolltrace.query.views import VIEWS
+from rolltrace.tables import TABLE_SCHEMAS, Place, TableStore, address_in, arrow_schema, write_file
 from tests.draining import drain
 
 from .conftest import search, start, write_run_in
 
-_MADE_OF_SPANS = (
-    "duration_s", "sample_number", "prompt_ids", "response_ids", "prompt_text", "response_text", "inputs", "outputs",
+_OF_SPANS = (
+    "tokens", "logprobs", "response_mask", "tokenizer", "text", "prompt_chars", "piece_chars", "prompt_ids",
+    "response_ids", "prompt_text", "response_text", "inputs", "outputs",
 )  # fmt: skip
+_AS_STORED = ("messages", "ops", "scores", "notes", "losses", "flags", "runs", "blobs")
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +67,13 @@ def test_parameters_are_values(opened: Store) -> None:
         "SELECT * FROM '/etc/passwd'",
         "SELECT * FROM read_text('/proc/self/environ')",
         "FROM glob('/etc/*')",
-        "FROM read_csv('{store}/data/../../other.csv')",
+        "FROM read_csv('{store}/ops/../../other.csv')",
         "FROM read_blob('{store}/journal/*/*')",
         "FROM read_parquet('https://example.org/x.parquet')",
-        "COPY trajectories TO '{store}/data/x.csv'",
+        "COPY trajectories TO '{store}/ops/x.csv'",
         "COPY (SELECT 1) TO '/tmp/x.csv'",
-        "ATTACH '{store}/data/x.db'",
-        "EXPORT DATABASE '{store}/data'",
+        "ATTACH '{store}/ops/x.db'",
+        "EXPORT DATABASE '{store}/ops'",
         "INSTALL httpfs",
         "LOAD httpfs",
         "PRAGMA version",
@@ -118,40 +119,44 @@ def test_a_fault_in_the_data_of_a_query_is_the_askers(store_path: Path) -> None:
 @pytest.mark.parametrize("empty", [True, False])
 def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Path, empty: bool) -> None:
     store = open_store(tmp_path if empty else store_path)
-    assert store.sql("FROM trajectories").columns == [*TRAJECTORY_COLUMNS, "sample_number"]
-    for table in TABLES[1:]:
-        made = [*_MADE_OF_SPANS] if table is SPANS else []
-        # An amendment is part of the step that it amends, and no row of the view.
-        shown = [column.name for column in table.columns if column.name not in ("amends", "turn")]
-        assert store.sql(f"FROM {table.name}").columns == [*shown, *made]
+    assert store.sql("FROM trajectories").columns == [*TRAJECTORY_COLUMNS, "sample_number", "terms", "task", "answer"]
+    columns = {schema.name: [column.name for column in schema.columns] for schema in TABLE_SCHEMAS}
+    for table in _AS_STORED:
+        assert store.sql(f"FROM {table}").columns == columns[table]
+    assert store.sql("FROM spans").columns == [*columns["ops"], *_OF_SPANS]
+    # An amendment is part of the step that it amends, and no row of the view.
+    shown = [name for name in columns["transitions"] if name not in ("amends", "turn")]
+    assert store.sql("FROM transitions").columns == shown
     assert store.sql("FROM groups").columns == [*GROUP_COLUMNS, "sample_number"]
     assert store.sql("FROM latest_scores").columns[:3] == ["trajectory_id", "name", "value"]
     for view in VIEWS:
         store.sql(f"SELECT count(*) FROM {view}")
 
 
-def test_a_listing_reads_no_payload(store_path: Path) -> None:
-    """The scan of the spans' parts names the columns that it reads."""
-    store = open_store(store_path)
-    store.refresh()
-    cursor = store._engine._cursors.with_live_rows(live_rows(store._engine._snapshot.live, lambda folder: True))
-    question = listing_question(store._engine._snapshot.parts(lambda folder: True))
-    ((_, plan),) = cursor.execute(f"EXPLAIN (FORMAT json) {question}").fetchall()
-    assert "response_tokens" in plan
-    assert not any(name in plan for name in ("inputs", "outputs", "prompt_ids", "response_ids", "logprobs"))
+def test_a_listing_reads_one_table_when_all_is_settled(tmp_path: Path) -> None:
+    write_run_in(tmp_path / "store", "settled")
+    store = open_store(tmp_path / "store")
+    assert len(store.trajectories(where="term.format > 0 and turns > 1 and passed = true")) > 0
+    assert set(store._engine._tables) <= {"trajectories", "losses"}
 
 
-def test_a_part_without_the_newest_columns_reads_as_null(tmp_path: Path) -> None:
+def test_a_file_without_the_newest_columns_reads_as_null(tmp_path: Path) -> None:
     for _ in range(2):
         start(tmp_path)
         search("x")
         rolltrace.shutdown()
         drain(tmp_path)
-    old = sorted(tmp_path.rglob("spans--*.parquet"))[0]
-    pq.write_table(pq.read_table(old, partitioning=None).drop_columns(["finish_reason", "thread"]), old)
+    tables = TableStore(address_in(tmp_path))
+    _, old = tables.files("ops")
+    path = tmp_path / "ops" / old.path
+    rows = pq.read_table(path, partitioning=None).drop_columns(["finish_reason", "thread"])
+    table = tables.table("ops")
+    table.commit([write_file(tables.address, "ops", Place("p", "e", None), rows)], [old])
+    assert len(rows.schema) == len(arrow_schema("ops")) - 2
     store = open_store(tmp_path)
     assert len(store.trajectories()) == 2
     assert [row["thread"] for row in store.sql("SELECT thread FROM spans")] == [None, None]
+    assert [row["name"] for row in store.sql("SELECT name FROM ops")] == ["search", "search"]
 
 
 @pytest.mark.parametrize(("wanted", "threads"), [("1", 1), ("3,2", 3), ("none", os.cpu_count()), ("0", os.cpu_count())])

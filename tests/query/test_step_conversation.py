@@ -78,7 +78,7 @@ def test_it_is_found_and_exported(store: Store) -> None:
     assert [row["rollout_n"] for row in store.trajectories(where="text ~ 'SEVEN'")] == [1]
     assert len(store.trajectories(where="text !~ 'two more'")) == 0
     (hit,) = search_text(store, "seven").hits
-    assert [(each["where"], each["match"], each["turn"]) for each in hit["matches"]] == [("transition", "seven", 1)]
+    assert [(each["where"], each["match"], each["turn"]) for each in hit["matches"]] == [("text", "seven", 1)]
     lines = exported(store, "sft")
     assert [line["messages"][-1]["content"] for line in lines] == ["six", "seven"]
     (pair,) = exported(store, "dpo")
@@ -92,7 +92,7 @@ def test_it_is_found_and_exported(store: Store) -> None:
 PROMPTS: list[tuple[list[Any], list[str]]] = [
     (["Q", "QA and?"], ["Q", "A", " and?", "A"]),
     (["one", "two"], ["one", "A", "two", "A"]),
-    ([{"messages": [ASKED]}, [ASKED]], [ASKED["content"], "A"]),
+    ([{"messages": [ASKED]}, [ASKED]], [ASKED["content"], "A", "A"]),
     ([[1, 2], None], ["A", "A"]),
 ]
 """The prompts of two turns, and what is told of them and of the replies."""

@@ -105,7 +105,7 @@ def test_the_conversation_of_a_real_run(record: Any) -> None:
     assert [(each["role"], each["content"]) for each in record(rollout).conversation] == [
         ("user", "Wo?"),
         ("assistant", "reply 0"),
-        ("tool", "…"),
+        ("tool", "found 0"),
         ("assistant", "reply 1"),
         ("tool", "found 1"),
     ]

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from rolltrace.tables.address import StoreAddress
+from rolltrace._address import StoreAddress
 from rolltrace.tables.data_file import write_file
 from rolltrace.tables.relation import read_rows
 from rolltrace.tables.schema import Place, arrow_schema

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rolltrace._address import StoreAddress
 from rolltrace.errors import FormatError
-from rolltrace.tables.address import StoreAddress
 from rolltrace.tables.compact import compact_place, moving_places
 from rolltrace.tables.data_file import write_file
 from rolltrace.tables.schema import Place
@@ -137,3 +137,23 @@ def test_four_processes_commit_at_once_and_nothing_is_lost_or_doubled(tables: Ta
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
     assert tables.read(columns="turns") == [(5,)] * 4
+
+
+def test_a_batch_does_not_conflict_with_the_compaction_of_another_step(tables: Tables) -> None:
+    """Nor does a compaction with that of another step: only those that are about the same files do."""
+    other = Place("maths", "other", 9)
+    for place in (tables.place, other):
+        tables.add(place=place, trajectories=[{"trajectory_id": A, "start_ns": 1}])
+        tables.add(place=place, trajectories=[{"trajectory_id": A, "start_ns": 1}])
+    stale = TableStore(tables.store.address)
+    stale.table("trajectories")
+    compact_place(tables.store, other)
+    batch = write_file(stale.address, "trajectories", other, tables.rows("trajectories", [{"trajectory_id": B}], other))
+    stale.table("trajectories").commit([batch], positions={"journal-2": 1})
+    stale = TableStore(tables.store.address)
+    (old, *rest) = stale.files("trajectories", tables.place)
+    compact_place(tables.store, other)
+    stale.table("trajectories").commit([], [old])
+    with pytest.raises(ConflictError):
+        tables.store.table("trajectories").commit([], [old])
+    assert rest

@@ -17,15 +17,20 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.record.tables import LOSSES
-from rolltrace.store import Partition, prune, write_part
+from rolltrace.tables import Place, TableStore, address_in, prune_payloads
 from rolltrace.view.openapi import document
 from tests.background import eventually
+from tests.draining import add_rows
 from tests.view.stores import EXPERIMENT, PROJECT
 from tools.gen_openapi import FILE, text
 
 Serve = Callable[..., httpx.Client]
 MATHS = {"project": PROJECT, "experiment": EXPERIMENT}
+
+
+def prune(store: Path, step: int, trajectory_id: str) -> None:
+    place = Place(PROJECT, EXPERIMENT, step)
+    assert prune_payloads(TableStore(address_in(store)), {place: [trajectory_id]}, policy="a test").trajectories == 1
 
 
 @pytest.mark.parametrize(
@@ -119,15 +124,15 @@ def test_a_store_of_one_running_trajectory_is_shown_and_updated(tmp_path: Path, 
 
 
 @pytest.mark.filterwarnings("ignore::rolltrace.errors.IncompleteWarning")
-def test_a_damaged_part_is_named_and_the_rest_is_shown(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
+def test_a_damaged_file_is_named_and_the_rest_is_shown(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
     store = shutil.copytree(demo_store, tmp_path / "store")
-    part = next(iter(sorted((store / "data").rglob("step=1/spans*.parquet"))))
-    part.write_bytes(part.read_bytes()[:-2000] + bytes(2000))
+    file = next(iter(sorted((store / "trajectories" / "data").rglob("step-1/settled-*.parquet"))))
+    file.write_bytes(file.read_bytes()[:-2000] + bytes(2000))
     client = serve(store)
     assert client.get("/api/experiments").json()["rows"]
     assert client.get("/api/groups", params={**MATHS, "step": 2}).json()["rows"]
     status = client.get("/api/status").json()
-    assert [each["file"] for each in status["incomplete"]] == [str(part.relative_to(store))]
+    assert [each["file"] for each in status["incomplete"]] == [str(file.relative_to(store))]
     assert status["incomplete"][0]["reason"]
 
 
@@ -136,7 +141,7 @@ def test_a_store_can_be_pruned_under_a_server(demo_store: Path, tmp_path: Path, 
     client = serve(store)
     trajectory_id = client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"][0]["best"]
     assert client.get(f"/api/trajectory/{trajectory_id}").json()["pruned"] is None
-    prune(store, {trajectory_id}, policy="a test")
+    prune(store, 0, trajectory_id)
 
     def says_so() -> bool:
         said = client.get(f"/api/trajectory/{trajectory_id}").json()["pruned"]
@@ -151,11 +156,10 @@ def test_a_store_can_be_pruned_under_a_server(demo_store: Path, tmp_path: Path, 
 def test_what_somebody_chose_to_leave_out_is_not_lost(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
     store = shutil.copytree(demo_store, tmp_path / "store")
     trajectory_id = rolltrace.open(store).trajectories(step=0, experiment=EXPERIMENT, limit=1)[0]["trajectory_id"]
-    prune(store, {trajectory_id}, policy="a test")
+    prune(store, 0, trajectory_id)
     for reason, count in (("sample_limit", 5), ("retention", 7), ("disk_full", 3)):
-        where = {"project": "maths", "experiment": "grpo-7b", "step": 0}
-        row = {**where, "validate": False, "worker": "a test", "reason": reason, "count": count}
-        write_part(store, Partition("maths", "grpo-7b", 0), LOSSES, f"test-{reason}", [row])
+        row = {**MATHS, "step": 0, "validate": False, "worker": "a test", "reason": reason, "count": count}
+        add_rows(store, Place(PROJECT, EXPERIMENT, 0), {"losses": [row]})
     client = serve(store)
     assert client.get("/api/status").json()["lost"] == 3
     rows = client.get("/api/experiments").json()["rows"]
@@ -168,7 +172,7 @@ def test_a_step_and_the_whole_store_can_go_under_a_server(demo_store: Path, tmp_
     store = shutil.copytree(demo_store, tmp_path / "store")
     client = serve(store)
     gone = client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"][0]["best"]
-    shutil.rmtree(next((store / "data").rglob(f"*{EXPERIMENT}*/step=0")))
+    assert main(["rm", str(store), "--where", f"experiment = '{EXPERIMENT}' and step = 0", "--yes"]) == 0
     eventually(lambda: client.get(f"/api/trajectory/{gone}").status_code == 404)
     assert client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"] == []
     shutil.rmtree(store)

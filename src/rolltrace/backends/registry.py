@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 
 EMBEDDED = "rolltrace"
 GROUP = "rolltrace.backends"
-SHIPPERS = "rolltrace.shippers"
-"""The group of backends that take the parts of a store as they are, and not trajectories (keeper/ship_loop.py)."""
 
 
 def installed() -> list[str]:
     """The names that `init(backend=...)` takes, the embedded store first."""
-    return [EMBEDDED, *sorted({*_points(), *_points(SHIPPERS)} - {EMBEDDED})]
+    return [EMBEDDED, *sorted(_points().keys() - {EMBEDDED})]
 
 
 def check(names: Iterable[str]) -> None:
@@ -42,11 +40,6 @@ def check(names: Iterable[str]) -> None:
                 raise MissingExtraError(_install_line(point, missing[0]))
 
 
-def takes_parts(name: str) -> bool:
-    """Whether a backend takes the parts of a store as they are. Loads nothing."""
-    return name in _points(SHIPPERS)
-
-
 def load(name: str) -> Backend:
     """A backend, ready to send to. This loads the vendor's library.
 
@@ -56,25 +49,23 @@ def load(name: str) -> Backend:
     """
     if name == EMBEDDED:
         raise BackendError(f"{EMBEDDED!r} is the store itself; nothing needs to be sent there")
-    if takes_parts(name):
-        raise BackendError(f"{name!r} takes the parts of a store, and not trajectories; use: rolltrace ship")
     point = _find(name)
     try:
         kind = point.load()
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError(_install_line(point, fault.name or str(fault))) from fault
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(_install_line(point, error.name or str(error))) from error
     backend: Backend = kind()
     return backend
 
 
-def _points(group: str = GROUP) -> dict[str, EntryPoint]:
+def _points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # slow to import, and not needed for the embedded store alone
 
-    return {point.name: point for point in entry_points(group=group)}
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def _find(name: str) -> EntryPoint:
-    points = {**_points(SHIPPERS), **_points()}
+    points = _points()
     if name not in points:
         names = [EMBEDDED, *sorted(points)]
         near = difflib.get_close_matches(name, names, 1)

@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
+from rolltrace.messages import join_stream
 from rolltrace.record import TOKEN_NAMES, Event, Growing, clean_text, common_prefix, decode_value, token_ids
 from rolltrace.text import Pieces
 
@@ -136,7 +137,7 @@ class OwnTexts:
     def _decode(self, job: Job) -> None:
         if not _has_ids(job):
             return
-        prompt, response = token_ids(decode_value(job.inputs), decode_value(job.outputs))
+        prompt, response = token_ids(decode_value(job.inputs), join_stream(decode_value(job.outputs)))
         if prompt is None and response is None:
             return
         ids = [*(prompt or ()), *(response or ())]

@@ -20,8 +20,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         help="check a store",
-        description="Check format, permissions, journals, every page of every part, leftovers, losses, scores, checks, "
-        "backends and disk room. It changes nothing. Exit code 1 if anything is wrong.",
+        description="Check format, permissions, journals, every byte of every data file, leftovers, losses, scores, "
+        "checks, backends and disk room. It changes nothing. Exit code 1 if anything is wrong.",
         epilog="example: rolltrace doctor runs/store || rolltrace doctor runs/store --json | jq 'select(.do)'",
     )
     add_store(parser)

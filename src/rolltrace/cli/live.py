@@ -6,13 +6,19 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rolltrace._address import address_in
 from rolltrace._amounts import counted, duration
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import SHORT_ID, Column, paint, plain, print_rows, print_table, working
 
+if TYPE_CHECKING:
+    from rolltrace.query import Pulse
+
 _EVERY_SEC = 1.0
+_STALE_SEC = 10.0
+"""A drainer that has not looked for so long is at a standstill, or gone."""
 _TO_TOP = "\x1b[H\x1b[J"
 
 
@@ -38,22 +44,23 @@ def run(options: argparse.Namespace) -> int:
     store = open_store(store_of(options))
     while True:
         with working(f"reading {store.path}"):
-            rows = pulse_of(store).rows
+            pulse = pulse_of(store)
         if options.watch and not options.json and sys.stdout.isatty():
             print(_TO_TOP, end="")
         if options.json:
-            print_rows(rows)
+            print_rows(pulse.rows)
         else:
-            _print(rows, store.path)
+            _print(pulse, store.path)
         if not options.watch:
             return 0
         sys.stdout.flush()
         time.sleep(_EVERY_SEC)
 
 
-def _print(rows: list[dict[str, Any]], store: Path) -> None:
+def _print(pulse: Pulse, store: Path) -> None:
+    rows = pulse.rows
     if not rows:
-        print(f"nothing is running in the store {plain(repr(str(store)))}")
+        print(f"nothing is running in the store {plain(repr(address_in(store).url))}")
         return
 
     def texts(key: str) -> list[str]:
@@ -77,4 +84,6 @@ def _print(rows: list[dict[str, Any]], store: Path) -> None:
             Column("experiment", texts("experiment"), stretch=True),
         ]
     )
-    print(paint(counted(len(rows), "running trajectory"), "dim"))
+    age_s = pulse.snapshot_age_s
+    stale = "" if age_s is None or age_s < _STALE_SEC else f", as of {duration(age_s)} ago"
+    print(paint(f"{counted(len(rows), 'running trajectory')}{stale}", "dim"))

@@ -27,8 +27,8 @@ from rolltrace.files import write_problem
 
 COMMANDS = (
     "run", "proxy", "demo", "view", "ls", "show", "groups", "diff", "plot", "label", "score", "tail", "live", "sql",
-    "stats", "flags", "doctor", "export", "import", "collect", "sync", "ship", "lake", "drain", "compact", "prune",
-    "rm", "retain", "journal", "docs", "completion",
+    "stats", "flags", "doctor", "export", "import", "collect", "sync", "drain", "compact", "prune", "rm", "retain",
+    "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""
 _DOCS = "documentation: rolltrace docs"

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rolltrace._address import is_address
 from rolltrace._amounts import counted, size
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.files import check_store, read_problem, write_problem
-from rolltrace.lake import folder_of
-from rolltrace.settings import Settings, is_address, variable_of
+from rolltrace.settings import Settings, variable_of
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Foreseen
@@ -262,8 +262,7 @@ def store_of(
     if named is not None and last is not None and named != last:
         raise ConfigError(f"two stores were given, {last!r} and --store {named!r}; give only one")
     text = _named(last if named is None else named)
-    store = Path(folder_of(text)) if is_address(text) else Settings.gather({"store": text}).store.expanduser()
-    store = Path(folder_of(str(store)))
+    store = Settings.gather({"store": text}).store.expanduser()
     if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
         raise StoreError(
             f"cannot read the store {str(store)!r}: {read_problem(store, PermissionError('no permission'))}"

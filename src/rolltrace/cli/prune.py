@@ -8,8 +8,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
-from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import (
     add_json,
     add_store,
@@ -56,7 +54,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.keeper import plan_pruning
     from rolltrace.query import open_store
-    from rolltrace.store import GRACE_SEC, prune
+    from rolltrace.tables import TableStore, address_in, prune_payloads
 
     path = store_of(options, to_write=not options.dry_run)
     store = open_store(path)
@@ -77,18 +75,14 @@ def run(options: argparse.Namespace) -> int:
     what = "all rows but the summary" if options.whole else "the payloads"
     if foreseen.trajectories and not is_agreed(options, f"remove {what} of {amount(foreseen)}"):
         return 1
-    with upkeep_duty(path, "a drainer is running on this store; try again when it is idle") as epoch:
-        if epoch is None:
-            return 1
-        pruned = prune(
-            path,
-            plan.choice.drop,
-            whole=options.whole,
-            policy=_policy(options),
-            epoch=epoch,
-            progress=progress("pruning"),
-        )
-    remove_replaced_later(path, GRACE_SEC + 1)
+    pruned = prune_payloads(
+        TableStore(address_in(path)),
+        plan.chosen,
+        whole=options.whole,
+        policy=_policy(options),
+        at_once=True,
+        progress=progress("pruning"),
+    )
     if options.json:
         print(json_line(pruned._asdict()))
     else:
@@ -107,10 +101,9 @@ def _policy(options: argparse.Namespace) -> str:
 
 def _tell(store: Store, plan: Plan, options: argparse.Namespace) -> None:
     """What somebody may not think of."""
-    if plan.choice.keep:
+    if plan.running:
         print(
-            f"rolltrace: {counted(len(plan.choice.keep), 'trajectory')} left alone, because their groups are still "
-            "running or not drained yet",
+            f"rolltrace: {counted(plan.running, 'trajectory')} left alone, because their groups are still running",
             file=sys.stderr,
         )
     if plan.unsent:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
-from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import (
     add_json,
     add_store,
@@ -36,7 +34,7 @@ def add(commands: Any) -> None:
         "groups at a time. Options that are not given keep their values. A policy that would remove something is shown "
         "first, and has to be confirmed.",
         epilog="rolltrace retain --keep errors,extremes,slowest,flagged --share 0.1; rolltrace retain --share 0.5 "
-        "--dry-run; rolltrace retain --now; rolltrace retain --shipped --after-steps 5; rolltrace retain --off",
+        "--dry-run; rolltrace retain --now; rolltrace retain --off",
     )
     add_store(parser)
     policy = parser.add_argument_group("the policy")
@@ -57,12 +55,6 @@ def add(commands: Any) -> None:
     )
     policy.add_argument("--seed", type=int, metavar="N", help="another seed keeps a different share (default: 0)")
     policy.add_argument("--experiments", metavar="NAMES", help="of these experiments only (default: all)")
-    parser.add_argument(
-        "--shipped",
-        action="store_true",
-        help="instead: remove the parts of finished steps from this store as soon as a lake has them, now (--now) or "
-        "by the drainer from now on",
-    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--off", action="store_true", help="remove the policy")
     what.add_argument("--dry-run", action="store_true", help="only print what the policy would remove")
@@ -73,17 +65,14 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper import read_policy, set_shipped_policy, write_policy
+    from rolltrace.keeper import read_policy, write_policy
 
     settings = _settings(options)
-    if options.shipped:
-        return _run_shipped(options, settings)
     path = store_of(options, to_write=not options.dry_run and (options.off or options.now or bool(settings)))
     if options.off:
         if settings:
             raise ConfigError(f"--off removes the policy; it cannot be combined with --{next(iter(settings))}")
         write_policy(path, None)
-        set_shipped_policy(path, None)
         print(json_line({"policy": None}) if options.json else "no policy: everything is kept")
         return 0
     policy = _with(settings, read_policy(path))
@@ -95,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return 0
     with working("finding what would be removed"):
-        decision, foreseen = _foresee(path, policy, options)
+        decision, foreseen = _foresee(path, policy)
     if not options.now:
         _show(policy, decision, foreseen, options)
     removes = (options.now or settings) and not options.dry_run
@@ -104,42 +93,6 @@ def run(options: argparse.Namespace) -> int:
     if settings and not options.dry_run:
         write_policy(path, policy)
     return _apply(path, policy, decision, options) if options.now else 0
-
-
-def _run_shipped(options: argparse.Namespace, settings: dict[str, Any]) -> int:
-    """`--shipped`: show, set or apply that what a lake has is removed here."""
-    from rolltrace.keeper import remove_shipped, set_shipped_policy, shipped_policy
-
-    if others := sorted(set(settings) - {"after_steps"}):
-        raise ConfigError(f"--shipped removes whole steps; it cannot be combined with --{others[0].replace('_', '-')}")
-    path = store_of(options, to_write=not options.dry_run)
-    if options.off:
-        set_shipped_policy(path, None)
-        print(json_line({"after_steps": None}) if options.json else "what was shipped stays here too")
-        return 0
-    after_steps = settings.get("after_steps") or shipped_policy(path) or 1
-    removed = remove_shipped(path, after_steps, dry_run=True)
-    what = f"{counted(removed.parts, 'part')} of {counted(removed.steps, 'finished step')} ({size(removed.bytes)})"
-    if options.dry_run:
-        print(json_line(removed._asdict()) if options.json else f"would remove {what}, which a lake has")
-        return 0
-    if removed.parts and not is_agreed(options, f"remove {what} from this store, which a lake has"):
-        return 1
-    if not options.now:
-        set_shipped_policy(path, after_steps)
-        print("from now on the drainer removes finished steps that a lake has")
-        return 0
-    with upkeep_duty(path, "a drainer is running on this store; leave out --now, and it does it") as epoch:
-        if epoch is None:
-            return 1
-        removed = remove_shipped(path, after_steps, epoch=epoch)
-    if options.json:
-        print(json_line(removed._asdict()))
-    elif removed.parts:
-        print(f"removed {what}")
-    else:
-        print("nothing to remove: no lake has all parts of a finished step (rolltrace ship)")
-    return 0
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -171,16 +124,14 @@ def _with(settings: dict[str, Any], policy: RetentionPolicy | None) -> Retention
     return check_policy(msgspec.structs.replace(policy or RetentionPolicy(), **settings))
 
 
-def _foresee(path: Path, policy: RetentionPolicy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
+def _foresee(path: Path, policy: RetentionPolicy) -> tuple[Decision, Foreseen]:
     """What the policy says now, and what that would cost."""
-    from rolltrace.keeper import decide, foresee, undisturbed
+    from rolltrace.keeper import decide, foresee
+    from rolltrace.query import open_store
 
-    def look() -> tuple[Decision, Foreseen]:
-        decision = decide(path, policy)
-        steps = set(decision.steps)
-        return decision, foresee(path, decision.groups, whole=policy.whole, steps=steps.__contains__)
-
-    return undisturbed(path, look)
+    open_store(path).refresh()  # a reward in a journal may be what keeps a trajectory
+    decision = decide(path, policy)
+    return decision, foresee(path, decision.groups, decision.chosen, whole=policy.whole)
 
 
 def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
@@ -208,14 +159,8 @@ def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespa
 
 def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: argparse.Namespace) -> int:
     from rolltrace.keeper import retain
-    from rolltrace.store import GRACE_SEC
 
-    busy = "a drainer is running on this store; it applies the policy as soon as it is idle"
-    with upkeep_duty(path, busy) as epoch:
-        if epoch is None:
-            return 1
-        done = retain(path, policy, epoch=epoch, decision=decision)
-    remove_replaced_later(path, GRACE_SEC + 1)
+    done = retain(path, policy, decision=decision, at_once=True)
     if options.json:
         print(json_line({"steps": done.steps, **done.pruned._asdict()}))
     else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
-from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import (
     add_filters,
     add_json,
@@ -24,11 +24,11 @@ from rolltrace.cli.options import (
 )
 from rolltrace.cli.output import json_line, plain, progress, working
 from rolltrace.errors import ConfigError, NotFoundError, StoreError
-from rolltrace.journal import drainer_is_running
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Removal
     from rolltrace.query import Store
+    from rolltrace.tables import Place, TableStore
 
 _WHOLE = ("project", "experiment", "run")
 """What is deleted whole: with all runs, and with what was recorded for groups."""
@@ -48,8 +48,8 @@ def add(commands: Any) -> None:
         help="delete an experiment, a run, or some trajectories",
         description="Delete trajectories with all that was recorded of them: an experiment with all its runs, one run, "
         "those that a filter finds, or those that are named. It says what would go and how many bytes that gives back, "
-        "and asks first. What is still running is left alone. Images stay, because other trajectories may show the "
-        "same, and so does what backends were sent.",
+        "and asks first. What is still running is left alone. Images go with the last trajectory of their experiment, "
+        "because others may show the same; what backends were sent stays there.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("ids", nargs="*", metavar="ID", help="ids of trajectories, or prefixes of them")
@@ -66,22 +66,17 @@ def run(options: argparse.Namespace) -> int:
     given = {name: value for name, value in filters_of(options).items() if value is not None and name != "all_runs"}
     if bool(given) == bool(options.ids):
         raise ConfigError("say what to delete: --experiment NAME, --run ID, --where FILTER, or ids of trajectories")
-    from rolltrace.keeper import run_once, shipping_reports
-    from rolltrace.store import GRACE_SEC, removable, remove
+    from rolltrace.tables import TableStore, address_in, estimate_removal, remove_trajectories
 
     path = store_of(options, to_write=not options.dry_run)
-    if not options.dry_run and not drainer_is_running(path):
-        with working(f"draining {path}"):
-            run_once(path)
-    store = open_asked(options)
+    store, tables = open_asked(options), TableStore(address_in(path))
+    store.refresh()
     with working("finding what would be deleted"):
-        chosen, scores, left_alone = _choose(store, options, given)
-        foreseen = removable(path, chosen)
-    if left_alone:
+        chosen, whole, running = _choose(store, options, given)
+        foreseen = estimate_removal(tables, chosen, whole)
+    if running:
         print(
-            f"rolltrace: {counted(left_alone, 'trajectory')} left alone, because they are still running or not drained "
-            "yet",
-            file=sys.stderr,
+            f"rolltrace: {counted(running, 'trajectory')} left alone, because they are still running", file=sys.stderr
         )
     places = sorted({f"{plain(each.project)} / {plain(each.experiment)}" for each in chosen})
     where = f"of {places[0]}" if len(places) == 1 else f"of {len(places)} experiments"
@@ -94,29 +89,34 @@ def run(options: argparse.Namespace) -> int:
         raise StoreError("nothing was deleted: try again when these trajectories have ended")
     if not is_agreed(options, f"delete {what}, about {size(foreseen.bytes)})"):
         return 1
-    with upkeep_duty(path, "a drainer is running on this store; try again when it is idle") as epoch:
-        if epoch is None:
-            return 1
-        has_lake = bool(shipping_reports(path))
-        removed = remove(path, chosen, scores=scores, leave_empty=has_lake, epoch=epoch, progress=progress("deleting"))
-    given_back = max(removed.bytes, 0)  # what is left of small parts may take more room than they did
-    remove_replaced_later(path, GRACE_SEC + 1)
+    removed = remove_trajectories(tables, chosen, whole, progress=progress("deleting"))
+    _forget_pass(path, tables, chosen)
+    given_back = max(removed.bytes, 0)  # what is left of small files may take more room than they did
     if options.json:
         print(json_line({"deleted": removed.trajectories, "steps": len(chosen), "bytes": given_back}))
     else:
-        print(f"deleted {what}); {size(given_back)} are given back within a minute")
+        print(f"deleted {what}); {size(given_back)} given back")
     return 0
+
+
+def _forget_pass(store: Path, tables: TableStore, chosen: Collection[Place]) -> None:
+    """What pass meant in experiments of which nothing is left."""
+    from rolltrace.tables import forget_pass_rule
+
+    left = {file.place[:2] for file in tables.files("trajectories")}
+    for project, experiment in {place[:2] for place in chosen} - left:
+        forget_pass_rule(store, project, experiment)
 
 
 def _choose(store: Store, options: argparse.Namespace, given: dict[str, Any]) -> Removal:
     from rolltrace.keeper import plan_removal
 
     if options.ids:
-        return plan_removal(store, {store.full_id(each) for each in options.ids})
+        return plan_removal(store.path, {store.full_id(each) for each in options.ids})
     is_whole = all(name in _WHOLE for name in given)
     all_runs = {"all_runs": True} if is_whole and "run" not in given else {}
     listing = store.trajectories(**{**filters_of(options), **all_runs})
     tell_of_older_runs(listing.older_runs)
     if not len(listing):
         raise NotFoundError(listing.why_empty())
-    return plan_removal(store, set(listing.arrow()["trajectory_id"].to_pylist()), given if is_whole else {})
+    return plan_removal(store.path, set(listing.arrow()["trajectory_id"].to_pylist()), given if is_whole else {})

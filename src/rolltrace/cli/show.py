@@ -66,6 +66,9 @@ def add(commands: Any) -> None:
     part.add_argument(
         "--transitions", action="store_true", help="the environment steps only; with --json, a line per step"
     )
+    parser.add_argument(
+        "--seen-by", type=int, metavar="TURN", help="the conversation as the model call of this turn saw it, from 0"
+    )
     parser.add_argument("--full", action="store_true", help="do not cut long values; tracebacks of ops too")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -94,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if everything or options.conversation:
         if everything:
             _print_section("conversation")
-        _print_conversation(trajectory, options.full)
+        _print_conversation(trajectory, options.full, options.seen_by)
     if options.tokens:
         _print_section("tokens")
         for tokens in trajectory.tokens:
@@ -110,7 +113,7 @@ def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
     if options.ops:
         print_rows({"depth": depth, **_op_fields(op)} for op, depth, _ in _with_depth(trajectory))
     elif options.conversation:
-        print_rows(trajectory.conversation)
+        print_rows(_conversation(trajectory, options.seen_by))
     elif options.tokens:
         print_rows(tokens._asdict() for tokens in trajectory.tokens)
     elif options.transitions:
@@ -120,7 +123,7 @@ def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
             **trajectory.to_dict(),
             "ops": [_op_tree(op) for op in trajectory.ops],
             "tokens": [tokens._asdict() for tokens in trajectory.tokens],
-            "conversation": trajectory.conversation,
+            "conversation": _conversation(trajectory, options.seen_by),
         }
         print(json_line(everything))
 
@@ -334,13 +337,23 @@ def _short_item(value: Any, full: bool) -> str:
     return plain(value) if full else cut(plain(value), 60)
 
 
-def _print_conversation(trajectory: Trajectory, full: bool) -> None:
-    messages = trajectory.conversation
+def _conversation(trajectory: Trajectory, seen_by: int | None) -> list[dict[str, Any]]:
+    return trajectory.conversation if seen_by is None else trajectory.seen_by(seen_by)
+
+
+def _print_conversation(trajectory: Trajectory, full: bool, seen_by: int | None) -> None:
+    from rolltrace.query import as_produced
+
+    rows = as_produced(trajectory.messages) if seen_by is None else trajectory.messages_seen_by(seen_by)
     if trajectory.pruned is not None:
         print("  " + paint(plain(trajectory.pruned), "yellow"))
-    elif not messages:
+    elif not rows:
         print("  none")
-    for message in messages:
+    for row in rows:
+        if row.kind == "rewrite":
+            print(paint(f"-- {row.read_rewrite()} --", "dim"))
+            continue
+        message = row.to_message().to_chat()
         role = plain(message.get("role", "?"))
         name = f" {plain(message['name'])}" if message.get("name") else ""
         print(paint(f"[{role}{name}]", _ROLE_COLOURS.get(role, "bold")))

@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from rolltrace.query import Store
 
 _LONGEST_CELL = 400
-DIALECT_NAMES = ("duckdb", "spark", "clickhouse")
-_EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts,
-       tokens, latest_scores, unmatched_scores, groups, group_records
+_EXAMPLES = """views: trajectories, messages, ops, spans, tokens, transitions, scores, notes,
+       losses, flags, runs, blobs, latest_scores, labels, unmatched_scores,
+       passes, groups, group_records
 
 examples:
   rolltrace sql "select step, avg(reward) from trajectories group by step"
-  rolltrace sql "describe spans"
-  rolltrace sql "from groups where std = 0" runs/store --csv > groups.csv
-  rolltrace sql --print-views --dialect spark runs/store > views.sql"""
+  rolltrace sql "describe messages"
+  rolltrace sql "from groups where std = 0" runs/store --csv > groups.csv"""
 
 
 def add(commands: Any) -> None:
@@ -42,18 +41,6 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("query", metavar="SELECT", nargs="?", help="the statement, in quotes")
     add_store(parser)
-    parser.add_argument(
-        "--print-views",
-        action="store_true",
-        help="print SQL that creates the views over a store's Parquet files or a lake's Delta tables, for an engine "
-        "without rolltrace",
-    )
-    parser.add_argument(
-        "--dialect", choices=DIALECT_NAMES, help=f"of --print-views: {', '.join(DIALECT_NAMES)} (default: duckdb)"
-    )
-    parser.add_argument(
-        "--path", metavar="PATH", help="of --print-views: where that engine finds the store, such as s3://bucket/store"
-    )
     parser.add_argument("--timeout", metavar="TIME", help="give up after this time, such as 30s or 5m (default: never)")
     parser.add_argument("--memory", metavar="SIZE", help="use at most this much, such as 4GiB (default: half of all)")
     form = parser.add_mutually_exclusive_group()
@@ -63,11 +50,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.print_views:
-        return _print_views(options)
-    for name in ("dialect", "path"):
-        if getattr(options, name) is not None:
-            raise ConfigError(f"--{name} is about --print-views, which is not there")
     if options.query is None:
         raise ConfigError('which SELECT? rolltrace sql "select step, avg(reward) from trajectories group by step"')
     from rolltrace.query import Limit, open_store
@@ -95,28 +77,6 @@ def run(options: argparse.Namespace) -> int:
     more = f"; {counted(hidden, 'more column')}: --json, --csv, or a wider terminal" if hidden else ""
     where = "" if len(result) else f" in the store {plain(repr(str(store.path)))}"
     print(paint(f"{counted(len(result), 'row')}{where}{more}", "dim"))
-    return 0
-
-
-def _print_views(options: argparse.Namespace) -> int:
-    from rolltrace.lake import mirror_in
-    from rolltrace.pass_rule import read_rules
-    from rolltrace.query import view_statements
-    from rolltrace.store import check_version, list_parts, table_of
-
-    if options.store is None:  # the only argument is the store
-        options.store, options.query = options.query, None
-    if options.query is not None:
-        raise ConfigError(f"--print-views prints the views and runs no statement; not {options.query!r:.60}")
-    store = store_of(options)
-    check_version(store)
-    dialect, lake = options.dialect or "duckdb", mirror_in(store)
-    if lake is not None:
-        print(view_statements(dialect, options.path or lake.address.url, lake.filled_tables(), is_lake=True))
-        return 0
-    stored = {table_of(part) for part in list_parts(store)}
-    rules = read_rules(store)
-    print(view_statements(dialect, options.path or str(store.absolute()), stored, pass_rules=rules))
     return 0
 
 

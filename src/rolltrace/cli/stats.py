@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._address import address_in
 from rolltrace._amounts import ago, counted, number, size
 from rolltrace.cli.options import add_json, add_pass, add_store, pass_meanings, pass_of, store_of
 from rolltrace.cli.output import json_line, plain, working
-from rolltrace.journal import drainer_is_running, journal_files, journal_folder, undrained_bytes, undrained_elsewhere
+from rolltrace.journal import drainer_is_running, journal_files, journal_folder, undrained_elsewhere
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Report
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         rule = "" if row["meaning"] == row["title"] else f"; {plain(row['meaning'])}"
         _line(plain(row["title"]), f"{count} {counted(row['scored'], 'training rollout')}{share}{rule}{where}")
     _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in sizes.items()))
-    _line("parts", f"{facts['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
+    _line("files", f"{facts['files']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
     unread = f"; {facts['unreadable_journals']} cannot be read" if facts["unreadable_journals"] else ""
     _line("undrained", f"{size(facts['undrained_bytes'])} in {counted(facts['journal_files'], 'journal file')}{unread}")
     for host in facts["undrained_elsewhere"]:
@@ -63,21 +64,15 @@ def run(options: argparse.Namespace) -> int:
         None: "unknown: its lock cannot be read",
     }
     _line("drainer", at_work[facts["drainer_running"]])
-    for lease in facts["leases"]:
-        dead = ", looks dead" if lease["looks_dead"] else ""
-        what = f"{plain(lease['host'])}, epoch {lease['epoch']}, taken {ago(lease['since_ns'])}{dead}"
-        _line(f"does {plain(lease['duty'])}", what)
     for report in sending:
         _line(f"to {plain(report.backend)}", plain(report.in_words()))
-    for lake in facts["lakes"]:
-        _line("to the lake", plain(f"{lake['url']}: {lake['in_words']}"))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
     for row in facts["flags"]:
         where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
         flags = ", ".join(f"{plain(flag)} {count}" for flag, count in row["trajectories"].items())
         _line("flags", f"{flags}{where}")
-    if facts["damaged_parts"]:
-        _line("damaged", f"{counted(len(facts['damaged_parts']), 'part')}: rolltrace doctor")
+    if facts["damaged_files"]:
+        _line("damaged", f"{counted(len(facts['damaged_files']), 'file')}: rolltrace doctor")
     return 0
 
 
@@ -86,45 +81,43 @@ def _line(label: str, value: Any) -> None:
 
 
 def _gather(store: Path, options: argparse.Namespace) -> tuple[dict[str, Any], list[Report]]:
-    from rolltrace.keeper import reports, shipping_reports
+    from rolltrace.drain import find_waiting
+    from rolltrace.keeper import reports
     from rolltrace.query import open_store
-    from rolltrace.store import holders
 
     asked = open_store(store)
     experiments = asked.experiments().rows()
     losses: Counter[str] = Counter()
     for row in asked.losses():
         losses[row["reason"]] += row["count"]
-    parts = asked.parts()
+    stored = asked.stored()
     journals = journal_files(store)
     sending = reports(asked)
     facts = {
-        "store": str(store),
+        "store": address_in(store).url,
         "trajectories": sum(row["trajectories"] for row in experiments),
         "running": sum(row["running"] for row in experiments),
         "experiments": len(experiments),
         "passed": _passed(asked, options),
         "bytes": {
-            "data": disk_bytes((store / "data").rglob("*")),
+            "data": _table_bytes(store, images=False),
             "journal": disk_bytes({*(store / "journal").rglob("*"), *journal_folder(store).glob("*")}),
-            "blobs": disk_bytes((store / "blobs").rglob("*")),
+            "blobs": _table_bytes(store, images=True),
         },
-        "parts": parts.parts,
-        "rows": parts.rows,
+        "files": stored.files,
+        "rows": stored.rows,
         "journal_files": len(journals),
         "unreadable_journals": sum(each.kind == "journal" for each in asked.incomplete.missing),
-        "undrained_bytes": sum(map(undrained_bytes, journals)),
+        "undrained_bytes": sum(find_waiting(store).values()),
         "undrained_elsewhere": [
             {"host": host, "folder": each.folder, "files": each.files, "bytes": each.bytes, "time_ns": each.time_ns}
             for host, each in undrained_elsewhere(store)
         ],
         "drainer_running": drainer_is_running(store),
-        "leases": [holder._asdict() for holder in holders(store)],
         "backends": [report._asdict() for report in sending],
-        "lakes": [{**report._asdict(), "in_words": report.in_words()} for report in shipping_reports(store)],
         "losses": dict(losses),
         "flags": _flags(asked),
-        "damaged_parts": [str(part) for part in parts.damaged],
+        "damaged_files": [str(path) for path in stored.damaged],
     }
     return facts, sending
 
@@ -161,6 +154,18 @@ def _flags(asked: Store) -> list[dict[str, Any]]:
         {"project": project, "experiment": experiment, "trajectories": flags}
         for (project, experiment), flags in experiments.items()
     ]
+
+
+def _table_bytes(store: Path, *, images: bool) -> int:
+    """What the tables take, or that of images alone; in a folder also files that no table has any more."""
+    from rolltrace.tables import TABLE_SCHEMAS, TableStore
+
+    address = address_in(store)
+    names = [schema.name for schema in TABLE_SCHEMAS if (schema.name == "blobs") is images]
+    if address.folder is not None:
+        return sum(disk_bytes((address.folder / name).rglob("*")) for name in names)
+    tables = TableStore(address)
+    return sum(file.size_bytes for name in names for file in tables.files(name))
 
 
 def disk_bytes(paths: Iterable[Path]) -> int:

@@ -75,14 +75,14 @@ def run(options: argparse.Namespace) -> int:
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
     from rolltrace.files import is_store
     from rolltrace.keeper import SendingPolicy
-    from rolltrace.store import prepare
+    from rolltrace.tables import TableStore, address_in
 
     for name in ("project", "experiment", "since"):
         if getattr(options, name) is not None:
             raise ConfigError(f"--save keeps --where and --max-bytes-per-day, not --{name}; write it into --where")
     policy = SendingPolicy.of(options.where, options.max_bytes_per_day)
     if not outbox.store.is_dir() or not is_store(outbox.store):  # limits are best set before the first run
-        prepare(outbox.store)
+        TableStore(address_in(outbox.store)).prepare()
         print(f"rolltrace: created the store {plain(str(outbox.store))}", file=sys.stderr)
     outbox.policy = policy
     limit = (
@@ -106,10 +106,10 @@ def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pendi
         experiment=options.experiment,
         **_since(options.since),
     )
-    if pending.in_doubt:
+    if pending.elsewhere:
         print(
-            f"rolltrace: {counted(len(pending.in_doubt), 'trajectory')} left out, because another host was about to "
-            "send them; if it is gone, --again sends everything once more, under the same ids",
+            f"rolltrace: {counted(pending.elsewhere, 'trajectory')} left out, because another host is sending them; "
+            "--again sends everything once more, under the same ids",
             file=sys.stderr,
         )
     return pending
@@ -158,10 +158,6 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
         for attempt in range(1, _TRIES + 1):
             problem = _try(sender, left, lambda done, rest: bar(total - rest + done, total))
             left = sender.left
-            while problem is None and left.total:  # another host has sent something meanwhile
-                left = _pending(store, outbox, options)
-                problem = _try(sender, left, lambda done, rest: bar(total - rest + done, total))
-                left = sender.left
             if problem is None:
                 outbox.works_again()
                 if not total:
@@ -190,8 +186,8 @@ def _tell_of_nothing(store: Store, options: argparse.Namespace) -> None:
 def _try(sender: Sender, pending: Pending, bar: Callable[[int, int], None]) -> Exception | None:
     try:
         sender.send(pending, progress=bar)
-    except Exception as fault:
-        return fault
+    except Exception as error:
+        return error
     return None
 
 

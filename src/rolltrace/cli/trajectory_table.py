@@ -146,7 +146,7 @@ def _values(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str, Any
         return [verdicts.get(row["trajectory_id"]) for row in rows]
     if kind not in ("score", "term", "label", "author", "group", *_OF_OPS):
         return [row[name] for row in rows]
-    from rolltrace.query import GROUP_COLUMNS, GROUP_HEADERS, SAME_GROUP, TERM, pointers
+    from rolltrace.query import GROUP_COLUMNS, GROUP_HEADERS, SAME_GROUP, TERM
 
     parameters: list[Any] = []
     if kind == "group":
@@ -157,10 +157,10 @@ def _values(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str, Any
     elif kind in _OF_OPS:
         which = "s.kind = 'tool' AND " if kind == "tool" else ""
         question = f"SELECT s.trajectory_id, string_agg(DISTINCT s.{_OF_OPS[kind]}, ', ' ORDER BY s.{_OF_OPS[kind]})"
-        question += f" AS found FROM spans s WHERE {which}"
+        question += f" AS found FROM ops s WHERE {which}"
     elif kind == "term":
-        question = f"SELECT trajectory_id, {TERM} AS found FROM latest_scores x WHERE name = 'reward' AND"
-        parameters = [*pointers(key)]
+        question = f"SELECT trajectory_id, {TERM} AS found FROM trajectories t WHERE"
+        parameters = [key]
     else:
         column = "value" if kind == "score" else f"string_agg(DISTINCT {kind}, ', ' ORDER BY {kind})"
         which = f"{'name = ? AND ' * bool(key)}{'value' if kind == 'score' else 'label'} IS NOT NULL AND"
@@ -170,5 +170,6 @@ def _values(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str, Any
     question += f" trajectory_id IN ({', '.join('?' * len(ids))})"
     if kind in (*_OF_OPS, "label", "author"):
         question += " GROUP BY trajectory_id"
-    values = {row["trajectory_id"]: row["found"] for row in store.sql(question, parameters + ids)} if ids else {}
+    found = store._ask(question, parameters + ids, store.scope_of(rows)) if ids else ()
+    values = {row["trajectory_id"]: row["found"] for row in found}
     return [values.get(each) for each in ids]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rolltrace._address import address_in
 from rolltrace.cli.options import add_store, store_of
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError
-from rolltrace.files import address_of
 
 _SHORTEST_TOKEN = 16
 _MOST_LABELS = 9
@@ -75,17 +75,18 @@ def run(options: argparse.Namespace) -> int:
     if options.keyfile is not None and options.certfile is None:
         raise ConfigError("--keyfile needs the certificate too: --certfile FILE")
 
-    from rolltrace.store import check_version
+    from rolltrace.tables import TableStore
     from rolltrace.view import checked_certificate, checked_root_path, listen, serve
 
     root_path = checked_root_path(options.root_path)
     certificate = None if options.certfile is None else checked_certificate(options.certfile, options.keyfile)
     for store in stores:
-        check_version(store)  # an error of the store is told here, not in the browser
+        TableStore(address_in(store)).check_format()  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     address = listening.url("http" if certificate is None else "https", root_path)
     url = address + (f"?token={quote(token, safe='')}" if token else "")
-    print(f"rolltrace view of {plain(', '.join(map(address_of, stores)))}\n  {url}\npress Ctrl-C to stop", flush=True)
+    names = plain(", ".join(address_in(store).url for store in stores))
+    print(f"rolltrace view of {names}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile

@@ -22,9 +22,9 @@ import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in i
 from rolltrace._own_spans import root_id, score_id
 from rolltrace._runtime import Runtime
 from rolltrace.collect.conventions import Op, detail, is_own, merged, read
-from rolltrace.collect.messages import parsed
 from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.collect.place import Home, TracePlace, place_of
+from rolltrace.collect.span_messages import parsed
 from rolltrace.collect.spool import Spool
 from rolltrace.files import is_store
 from rolltrace.query import restore
@@ -263,7 +263,7 @@ class Collector:
     def _remember_recent(self) -> None:
         """Spans that were written before this process began may be sent once more, if their answer was lost."""
         since = time.time_ns() - _KNOWN_AGAIN_SEC * 1_000_000_000
-        question = "SELECT op_id FROM spans WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
+        question = "SELECT op_id FROM ops WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
         self._op_ids.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
         # Roots and late scores of our own backend are no ops; it sends them again with each new score.
         question = "SELECT trajectory_id FROM trajectories WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
@@ -280,7 +280,7 @@ class Collector:
         """Spans that waited when another collector was killed, without those that it had written."""
         for path, spans in self._spool.left_behind():
             ids = sorted({op_id(span.span_id) for span in spans})
-            question = f"SELECT op_id FROM spans WHERE op_id IN ({', '.join('?' * len(ids))})"
+            question = f"SELECT op_id FROM ops WHERE op_id IN ({', '.join('?' * len(ids))})"
             self._op_ids.update((row["op_id"], None) for row in (self._ask(question, *ids) if ids else ()))
             self.take(spans)
             path.unlink(missing_ok=True)
@@ -289,11 +289,10 @@ class Collector:
         """Where trajectories stand that were recorded before."""
         ids = [trace_id.hex() for trace_id in trace_ids]
         marks = ", ".join("?" * len(ids))
-        columns = "trajectory_id, project, experiment, run, step, sample_index, sample_is_int, rollout_n, validate"
+        columns = "trajectory_id, project, experiment, run, step, sample_index, sample_number, rollout_n, validate"
         places = {}
-        for row in self._ask(f"SELECT DISTINCT {columns} FROM spans WHERE trajectory_id IN ({marks})", *ids):
-            sample = row["sample_index"]
-            sample = int(sample) if row["sample_is_int"] and sample is not None else sample
+        for row in self._ask(f"SELECT DISTINCT {columns} FROM ops WHERE trajectory_id IN ({marks})", *ids):
+            sample = row["sample_index"] if row["sample_number"] is None else row["sample_number"]
             where = Coordinates(row["step"], sample, row["rollout_n"], bool(row["validate"]))
             places[bytes.fromhex(row["trajectory_id"])] = TracePlace(
                 Home(row["project"], row["experiment"], row["run"]), where

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rolltrace.collect import messages as chat
-from rolltrace.collect.messages import Message, parsed
+from rolltrace.collect import span_messages as chat
 from rolltrace.collect.otlp import ReceivedSpan
+from rolltrace.collect.span_messages import Message, parsed
 from rolltrace.query import restore
 from rolltrace.record import OP_KINDS
 

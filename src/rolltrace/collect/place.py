@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from rolltrace.collect.messages import parsed
 from rolltrace.collect.otlp import ReceivedSpan
+from rolltrace.collect.span_messages import parsed
 from rolltrace.record import Coordinates, coordinate, whole
 
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0[01](?:;(\{.*\}))?", re.DOTALL)

@@ -1,7 +1,8 @@
-"""What is in the store: hosts, parts, rows, losses, scores, and the checks of trajectories themselves."""
+"""What is in the store: hosts, tables, rows, losses, scores, and the checks of trajectories themselves."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections import Counter
@@ -9,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace._amounts import ago, counted, duration
+from rolltrace._address import address_in
+from rolltrace._amounts import counted, duration
 from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
-from rolltrace.journal import SegmentReader, drainer_is_running, journal_files
+from rolltrace.journal import SegmentReader, journal_files, journal_folder
+from rolltrace.tables import TABLE_SCHEMAS
 
 _FEW = 3
 _MOST_NAMED = 10
@@ -34,14 +37,14 @@ _ADVICE = {
 
 def check_hosts(store: Path) -> Iterator[Finding]:
     """Which hosts write to the store, and whether their clocks agree."""
-    from rolltrace.store import busy_hosts, other_hosts
+    from rolltrace.keeper import busy_hosts, other_hosts
 
     others = other_hosts(store)
     if others:
         what = (
             f"{counted(len(others) + 1, 'host')} share this store, {len(busy_hosts(store))} of the others with journals"
         )
-        yield Finding("note", "hosts", f"{what}; one at a time merges, prunes and sends, see leases", ", ".join(others))
+        yield Finding("note", "hosts", what, ", ".join(others))
     ahead: dict[str, float] = {}
     for path in journal_files(store):
         try:
@@ -59,26 +62,8 @@ def check_hosts(store: Path) -> Iterator[Finding]:
     latest = _latest_ns(store) / 1e9 - time.time()
     if latest > _CLOCK_SEC:
         what = f"there are times up to {_age(latest)} ahead of this host's clock"
-        do = command("sql 'select worker, max(start_ns) from spans group by worker order by 2 desc'", store)
+        do = command("sql 'select worker, max(start_ns) from ops group by worker order by 2 desc'", store)
         yield Finding("problem", "clocks", what, "", do)
-
-
-def check_leases(store: Path) -> Iterator[Finding]:
-    """Which host does what concerns the whole store, and whether it is still there."""
-    from rolltrace.store import holders
-
-    held = list(holders(store))
-    for holder in held:
-        what = f"{holder.duty}: epoch {holder.epoch}, taken {ago(holder.since_ns)} by the clock of its host"
-        where = f"{holder.host}, process {holder.pid}"
-        if holder.looks_dead:
-            what += f"; no sign of life for {_age(holder.seen_sec)}, so it looks dead"
-            do = "the next host that records or drains takes it over; now: " + command("drain --once", store)
-            yield Finding("note", "leases", what, where, do)
-        else:
-            yield Finding("ok", "leases", what, where)
-    if not held:
-        yield Finding("ok", "leases", "nobody has one: nothing is merged, pruned or sent at the moment")
 
 
 def _latest_ns(store: Path) -> int:
@@ -90,43 +75,46 @@ def _age(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
 
 
-def check_parts(store: Path) -> Iterator[Finding]:
-    from rolltrace.store import SCHEMAS, data_folder, foreign_entries, hidden_parts, list_parts, step_folders, table_of
-
-    damaged = dict(opened(store).damaged(thorough=True))
-    visible, bad = list_parts(store), 0
-    for part in visible:
-        away = f"mv {shlex.quote(str(part))} {shlex.quote(str(part) + '.bad')}"
-        if table_of(part) not in SCHEMAS:
-            bad += 1
-            what = f"a part of a table that this rolltrace does not know, {table_of(part)!r}"
-            yield Finding("problem", "parts", what, str(part), f"pip install -U rolltrace, or give it up: {away}")
-        elif not is_readable(part):
-            bad += 1
-            yield unreadable("parts", part)
-        elif part in damaged:
-            bad += 1
-            what, do = f"damaged ({damaged[part]})", f"restore it from a copy, or give it up: {away}"
-            yield Finding("problem", "parts", what, str(part), do)
-    for folder in damaged:
-        if folder.is_dir() and data_folder(store) in (folder, *folder.parents):
-            bad += 1
-            yield unreadable("parts", folder)
-    merged = [part for folder in step_folders(store) for part in hidden_parts(folder)]
-    if merged:
-        what = f"{counted(len(merged), 'part')} merged into others, which the drainer removes after half a minute"
-        yield Finding("note", "parts", what, "", "" if drainer_is_running(store) else command("compact", store))
-    for path in foreign_entries(store):
+def check_tables(store: Path) -> Iterator[Finding]:
+    """Every byte of every data file, and the newest entry of every log."""
+    address = address_in(store)
+    if address.folder is None:
+        files = sum(opened(store).stored().rows.values())
+        yield Finding("ok", "tables", f"{counted(files, 'row')} at {address.url}; their content is not checked there")
+        return
+    bad = 0
+    for path in _torn_entries(address.folder):
         bad += 1
-        what = "a symbolic link, which is not followed" if path.is_symlink() else "not a part of this store"
-        yield Finding("problem", "parts", what, str(path), f"mv {shlex.quote(str(path))} /somewhere/else")
+        what = "the newest entry of a log is incomplete, as a power cut leaves it; its rows are still in the journals"
+        yield Finding("problem", "tables", what, str(path), command("drain --once", store))
+    for path, why in opened(store).damaged(thorough=True):
+        if store / "journal" in path.parents or journal_folder(store) in path.parents:
+            continue  # the check of journals names these
+        bad += 1
+        if path.is_file() and not is_readable(path):
+            yield unreadable("tables", path)
+        else:
+            do = "restore it from a copy; answers leave it out, and say so"
+            yield Finding("problem", "tables", f"damaged ({why})", str(path), do)
     if not bad:
-        yield Finding("ok", "parts", f"{counted(len(visible), 'part')}, every page intact")
+        stored = opened(store).stored()
+        yield Finding("ok", "tables", f"{counted(stored.files, 'file')}, every byte as it was written")
+
+
+def _torn_entries(folder: Path) -> Iterator[Path]:
+    for schema in TABLE_SCHEMAS:
+        entries = sorted((folder / schema.name / "_delta_log").glob("*.json"))
+        try:
+            lines = entries[-1].read_bytes().splitlines() if entries else [b"{}"]
+            if not [json.loads(line) for line in lines]:
+                yield entries[-1]
+        except ValueError:
+            yield entries[-1]
 
 
 def check_rows(store: Path) -> Iterator[Finding]:
     doubled = opened(store).sql(
-        "SELECT op_id, any_value(trajectory_id) AS trajectory_id, count(*) AS count FROM _spans "
+        "SELECT op_id, any_value(trajectory_id) AS trajectory_id, count(*) AS count FROM ops "
         "WHERE op_id IS NOT NULL GROUP BY op_id HAVING count(*) > 1 ORDER BY op_id"
     )
     rows = doubled.rows()
@@ -135,7 +123,7 @@ def check_rows(store: Path) -> Iterator[Finding]:
         return
     few = ", ".join(str(row["trajectory_id"]) for row in rows[:_FEW])
     what = f"{counted(len(rows), 'op')} stored more than once, such as in {few}"
-    do = command("sql 'select op_id, count(*) from spans group by op_id having count(*) > 1'", store)
+    do = command("sql 'select op_id, count(*) from ops group by op_id having count(*) > 1'", store)
     yield Finding("problem", "rows", what, "", do)
 
 

@@ -10,12 +10,11 @@ from rolltrace._frameworks import frameworks
 from rolltrace.doctor.contents import (
     check_checks,
     check_hosts,
-    check_leases,
     check_losses,
-    check_parts,
     check_rows,
     check_running,
     check_scores,
+    check_tables,
 )
 from rolltrace.doctor.files import (
     check_access,
@@ -27,17 +26,17 @@ from rolltrace.doctor.files import (
 )
 from rolltrace.doctor.finding import SHARE, Finding, opened
 from rolltrace.doctor.kinds import check_kinds
-from rolltrace.doctor.surroundings import check_backends, check_disk, check_lakes, check_log
+from rolltrace.doctor.surroundings import check_backends, check_disk, check_log
 from rolltrace.errors import RolltraceError
 from rolltrace.files import owner_of, write_problem
 
 _UNDERSTANDING = (
-    check_hosts, check_parts, check_rows, check_running, check_losses, check_scores, check_checks, check_backends,
+    check_hosts, check_tables, check_rows, check_running, check_losses, check_scores, check_checks, check_backends,
 )  # fmt: skip
 """The checks that have to understand the store."""
 _CHECKS = (
     check_format, check_access, check_kinds, check_permissions, check_journals, check_strange, check_leftovers,
-    check_leases, *_UNDERSTANDING, check_lakes, check_disk, check_log,
+    *_UNDERSTANDING, check_disk, check_log,
 )  # fmt: skip
 
 
@@ -56,10 +55,10 @@ def examine_store(store: Path) -> Iterator[Finding]:
                 if problem is not None and finding.do and finding.do != SHARE:  # others have to do it
                     finding = finding._replace(do=f"{whose}: {finding.do}")
                 yield finding
-        except (RolltraceError, OSError, ValueError) as fault:  # one sick part must not hide the others
+        except (RolltraceError, OSError, ValueError) as error:  # one sick check must not hide the others
             name = check.__name__.removeprefix("check_")
             yield Finding(
-                "problem", name, f"cannot be checked: {fault}", str(store), f"ls -lR {shlex.quote(str(store))}"
+                "problem", name, f"cannot be checked: {error}", str(store), f"ls -lR {shlex.quote(str(store))}"
             )
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from rolltrace._address import address_in
 from rolltrace._amounts import ago, counted
 from rolltrace.doctor.finding import Finding, command, is_readable, mode_of, unreadable
 from rolltrace.errors import FormatError
@@ -21,33 +22,36 @@ from rolltrace.journal import (
     strange_files,
     undrained_elsewhere,
 )
+from rolltrace.tables import STORE_FORMAT, TableStore, hidden_files
 
 
 def check_format(store: Path) -> Iterator[Finding]:
-    from rolltrace.record import FORMAT
-    from rolltrace.store import check_version
-
-    page = store / "format.json"
+    page, tables = store / "format.json", TableStore(address_in(store))
+    if tables.address.folder is None:
+        yield Finding("ok", "format", f"tables at {tables.address.url}")
+        return
     if not page.exists():
-        if any((store / "data").rglob("*.parquet")):
+        if any(store.glob("*/_delta_log")):
             yield Finding("problem", "format", "the version is missing", str(page), command("drain --once", store))
         elif journal_files(store):
             yield Finding("ok", "format", "nothing has been drained yet")
         else:
             yield Finding(
-                "problem", "format", "this folder holds neither parts nor journals", str(store), "is it the right one?"
+                "problem", "format", "this folder holds neither tables nor journals", str(store), "is it the right one?"
             )
         return
     try:
-        check_version(store)
-    except FormatError as fault:
-        newer = "newer" in str(fault)
-        do = "pip install -U rolltrace" if newer else f"echo '{{\"format\": {FORMAT}}}' > {shlex.quote(str(page))}"
-        yield Finding("problem", "format", str(fault), str(page), do)
-    except OSError as fault:
-        yield Finding("problem", "format", fault.strerror or str(fault), str(page), f"ls -l {shlex.quote(str(page))}")
+        tables.check_format()
+    except FormatError as error:
+        is_damaged = "damaged" in str(error)
+        mend = f"echo '{{\"format\": {STORE_FORMAT}}}' > {shlex.quote(str(page))}"
+        yield Finding(
+            "problem", "format", str(error), str(page), mend if is_damaged else "use the rolltrace that wrote it"
+        )
+    except OSError as error:
+        yield Finding("problem", "format", error.strerror or str(error), str(page), f"ls -l {shlex.quote(str(page))}")
     else:
-        yield Finding("ok", "format", f"version {FORMAT}")
+        yield Finding("ok", "format", f"version {STORE_FORMAT}")
 
 
 def check_access(store: Path) -> Iterator[Finding]:
@@ -120,8 +124,9 @@ def check_journals(store: Path) -> Iterator[Finding]:
     for folder, count in sorted(waiting.items()):
         what = f"{counted(count, 'finished journal file')} and no drainer is running"
         if folder != here:
-            what = f"{counted(count, 'journal file')} of another host, which only a drainer on that host can drain"
-            yield Finding("note", "journals", what, str(folder), f"on {folder.name}: {command('drain --once', store)}")
+            what = f"{counted(count, 'journal file')} of another host, which a drainer on that host drains"
+            gone = command(f"drain --host {shlex.quote(folder.name)}", store)
+            yield Finding("note", "journals", what, str(folder), f"if that host is gone: {gone}")
         elif running is False:
             yield Finding("problem", "journals", what, str(folder), command("drain --once", store))
     for host, undrained in undrained_elsewhere(store):
@@ -153,7 +158,7 @@ def check_strange(store: Path) -> Iterator[Finding]:
 
 
 def check_leftovers(store: Path) -> Iterator[Finding]:
-    from rolltrace.store import is_abandoned, unfinished_files
+    from rolltrace.keeper import is_abandoned, unfinished_files
 
     has_problem = False
     folders = journal_folders(store)
@@ -164,6 +169,10 @@ def check_leftovers(store: Path) -> Iterator[Finding]:
             has_problem = True
             do = f"rm {shlex.quote(str(path))}"
             yield Finding("problem", "leftovers", "an unfinished file of a process that was killed", str(path), do)
+    for path in hidden_files(TableStore(address_in(store))):
+        has_problem = True
+        what = "an unfinished data file of a process that was killed"
+        yield Finding("problem", "leftovers", what, str(path), command("compact", store))
     for path in (path for folder in folders for path in sorted(folder.glob("*.open"))):
         if path.stem.rpartition("-")[0] not in journals:
             has_problem = True

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from rolltrace._address import address_in
 from rolltrace.files import owner_of
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ class Finding(NamedTuple):
 
 @lru_cache(maxsize=1)
 def opened(store: Path) -> Store:
-    """The store, opened once: each opening lists all steps anew."""
+    """The store, opened once, and only looked at: what waits in journals stays there."""
     from rolltrace.query import open_store
 
-    return open_store(store)
+    return open_store(store, drains=False)
 
 
 def is_readable(path: Path) -> bool:
@@ -55,4 +56,4 @@ def mode_of(path: Path) -> int:
 
 
 def command(words: str, store: Path) -> str:
-    return f"rolltrace {words} {shlex.quote(str(store))}"
+    return f"rolltrace {words} {shlex.quote(address_in(store).url)}"

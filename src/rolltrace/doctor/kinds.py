@@ -1,6 +1,6 @@
 """Whether everything in a store is of the kind that it should be: plain files and folders, and no way out of it.
 
-What is not is left alone by every reader; here it is named. Parts and journals have checks of their own.
+What is not is left alone by every reader; here it is named. Journals have checks of their own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from itertools import islice
 from pathlib import Path
 
 from rolltrace.doctor.finding import Finding
+from rolltrace.tables import TABLE_SCHEMAS
 
-_FOLDERS = ("data", "summary", "blobs", "tokenizers", "pass", "journal", "outbox", "unreadable", "lease", "upkeep")
-_WALKED = ("summary", "blobs", "tokenizers", "pass", "outbox", "unreadable", "lease", "upkeep")
+_WALKED = ("tokenizers", "pass", "outbox", "unreadable", "live", *(schema.name for schema in TABLE_SCHEMAS))
+_FOLDERS = (*_WALKED, "journal")
 _MOST_NAMED = 20
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rolltrace._amounts import counted, size
 from rolltrace.doctor.finding import Finding, command, opened
+from rolltrace.drain import find_waiting
 from rolltrace.files import open_private
-from rolltrace.journal import journal_files, journal_folders, undrained_bytes
+from rolltrace.journal import journal_folders
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
@@ -37,23 +38,9 @@ def check_backends(store: Path) -> Iterator[Finding]:
             yield Finding("note", "backends", f"{name} refused {counted(count, 'trajectory')}: {reason}")
 
 
-def check_lakes(store: Path) -> Iterator[Finding]:
-    from rolltrace.keeper import shipping_reports
-
-    for report in shipping_reports(store):
-        again = command(f"ship --to {shlex.quote(report.url)}", store)
-        what = f"{report.url}: {report.in_words()}"
-        if report.stopped or report.stuck:
-            yield Finding("problem", "lake", what, "", f"when that is fixed: {again}")
-        elif report.pending and not report.at_work:
-            yield Finding("problem", "lake", f"{what}; nothing ships it at the moment", "", again)
-        else:
-            yield Finding("ok", "lake", what)
-
-
 def check_disk(store: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(store).free
-    waiting = sum(map(undrained_bytes, journal_files(store)))
+    waiting = sum(find_waiting(store).values())
     what = f"{size(free)} free, {size(waiting)} to drain"
     if free < max(_ENOUGH_FREE_BYTES, waiting):
         yield Finding("problem", "disk", what, str(store), f"df -h {shlex.quote(str(store))}; rolltrace prune --help")

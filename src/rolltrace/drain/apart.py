@@ -1,9 +1,8 @@
-"""Drain one segment in a process of its own, so that what takes a process down takes down that one.
+"""Shape the next records of a journal in a process of its own, so that what takes a process down takes down that one.
 
-    python -m rolltrace.drain.apart STORE SEGMENT PARENT
+    python -m rolltrace.drain.apart STORE FOLDER JOURNAL PARENT
 
-It dies with whoever started it, writes the parts and leaves the segment where it is. On its standard output it says
-which trajectories ended.
+It dies with whoever started it, and writes nothing: its exit code says whether the records can be shaped.
 """
 
 from __future__ import annotations
@@ -15,66 +14,43 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
-
 from rolltrace._guard import logger
-from rolltrace.errors import FormatError
 
-_FAULT = 70
+_ERROR = 70
 """Exit code: an exception, which it has logged."""
-_FOREIGN = 71
-"""Exit code: not a journal of ours."""
-_NO_ROOM = 72
-"""Exit code: the store cannot be written."""
-_OF_ITS_OWN = {
+_OWN_DEATHS = {
     signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
     signal.SIGKILL, signal.SIGXCPU,
 }  # fmt: skip
-"""Deaths that a segment can be the cause of; SIGKILL is how the kernel ends one that takes all memory."""
+"""Deaths that a record can be the cause of; SIGKILL is how the kernel ends one that takes all memory."""
 _PR_SET_PDEATHSIG = 1
 
 
-class Failed(Exception):
-    """Draining the segment failed, and the segment is why."""
+class NotTriedError(Exception):
+    """No process could be started, or somebody ended it: nothing is known of the records."""
 
 
-class NotTried(Exception):
-    """No process could be started, or somebody ended it: nothing is known of the segment."""
-
-
-def drain_apart(store: Path, segment: Path) -> bytes:
-    """Write the parts of a segment; what ended in it, as msgpack of `Ended`.
+def try_apart(store: Path, folder: Path, journal: str) -> str | None:
+    """Shape the next records of a journal elsewhere; what went wrong, or None if nothing did.
 
     Raises:
-        FormatError: it is no journal of ours.
-        OSError: the store cannot be written.
-        Failed: the process died or met an exception.
-        NotTried: it did not come so far.
+        NotTriedError: it did not come so far.
     """
+    command = [sys.executable, "-m", "rolltrace.drain.apart", str(store), str(folder), journal, str(os.getpid())]
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "rolltrace.drain.apart", str(store), str(segment), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            check=False,
-        )
-    except OSError as fault:
-        raise NotTried(f"no process can be started: {fault}") from fault
-    if done.returncode == _FOREIGN:
-        raise FormatError(f"{segment} is not a rolltrace journal, or its header is lost")
-    if done.returncode == _FAULT:
-        raise Failed("an exception, logged above")
-    if done.returncode < 0 and signal.Signals(-done.returncode) in _OF_ITS_OWN:
-        raise Failed(f"the process that drained it died of {signal.Signals(-done.returncode).name}")
-    if done.returncode == _NO_ROOM:
-        raise OSError(f"the store {store} cannot be written, said the process that drained {segment.name}")
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise NotTriedError(f"no process can be started: {error}") from error
+    if done.returncode == _ERROR:
+        return "an exception, logged above"
+    if done.returncode < 0 and signal.Signals(-done.returncode) in _OWN_DEATHS:
+        return f"the process that shaped it died of {signal.Signals(-done.returncode).name}"
     if done.returncode != 0:
-        raise NotTried(f"the process that was to drain it ended with {done.returncode}")
-    return done.stdout
+        raise NotTriedError(f"the process that was to shape it ended with {done.returncode}")
+    return None
 
 
 def _die_with_parent(parent: int) -> None:
-    """A drainer that is killed must not leave somebody behind who still writes for it."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         Path("/proc/self/oom_score_adj").write_text("1000")  # if memory is short, rather this one than the training
@@ -84,24 +60,17 @@ def _die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def main(store: Path, segment: Path) -> int:
-    from rolltrace.drain.drainer import Drainer
+def main(store: Path, folder: Path, journal: str) -> int:
+    from rolltrace.drain.follower import Follower
 
     try:
-        ended = Drainer(store).write_parts(segment)
-    except FormatError:
-        return _FOREIGN
-    except OSError as fault:  # a full disk, most likely: not the segment's fault
-        logger.warning("%s", fault)
-        return _NO_ROOM
+        Follower(store, folders=frozenset({folder})).shape_next(journal)
     except Exception:
-        logger.exception("draining %s", segment)
-        return _FAULT
-    sys.stdout.buffer.write(msgspec.msgpack.encode(ended))
-    sys.stdout.flush()
+        logger.exception("shaping %s", journal)
+        return _ERROR
     return 0
 
 
 if __name__ == "__main__":
-    _die_with_parent(int(sys.argv[3]))
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    _die_with_parent(int(sys.argv[4]))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))

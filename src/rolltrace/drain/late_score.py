@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace.drain.drainer import Drainer
+from rolltrace.drain.follower import Follower
 from rolltrace.errors import StoreError
-from rolltrace.files import is_mirror, write_problem
 from rolltrace.journal import JournalWriter
 from rolltrace.record import Coordinates, Event, encode_record
 
@@ -35,8 +34,6 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     Raises:
         StoreError: the store cannot be written.
     """
-    if is_mirror(store):
-        raise StoreError(f"nothing can be written here: {write_problem(store)}")
     meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
     writer = JournalWriter(store, meta)
     coordinates, payload = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
@@ -47,8 +44,7 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     writer.close()
     if not saved:
         raise StoreError(f"the score could not be saved in {str(store)!r}: {', '.join(writer.losses)}")
-    drainer = Drainer(store)
-    with drainer.working() as alone:
+    follower = Follower(store)
+    with follower.working() as alone:
         if alone:
-            for path in writer.sealed_files():
-                drainer.drain_one(path)
+            follower.drain()

@@ -111,10 +111,11 @@ class Redactor(TextRedactor):
             items = value
         else:
             items = (value,)
+        short = self._short
         for item in items:
             kind = type(item)
             if kind is str:
-                if self.text(item) != item:
+                if (short.get(item) or self.text(item)) != item:
                     return False
             elif kind is dict or kind is list:
                 if not levels or not self._is_clean(item, levels - 1):

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rolltrace.record import SPANS, TABLES, Error, Table, to_json
+from rolltrace.tables import Place
 
 _encode_json = msgspec.json.Encoder().encode
 EMPTY: dict[str, dict[str, Any]] = {table.name: dict.fromkeys(each.name for each in table.columns) for table in TABLES}
-STEP_AT = list(EMPTY[SPANS.name]).index("step")
-"""Which column of a span is its step."""
+SPAN_AT = {name: at for at, name in enumerate(EMPTY[SPANS.name])}
+"""Which value of a span is which column."""
 _values: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {
     name: itemgetter(*columns) for name, columns in EMPTY.items()
 }
@@ -34,6 +35,13 @@ class Row(NamedTuple):
         return cls(table, fields.get("step"), _values[table.name]({**EMPTY[table.name], **fields}))
 
     @property
+    def place(self) -> Place:
+        """Where it belongs, as it says itself."""
+        columns = list(EMPTY[self.table.name])
+        project, experiment = (self.values[columns.index(name)] for name in ("project", "experiment"))
+        return Place(project or "unknown", experiment or "unknown", self.step)
+
+    @property
     def fields(self) -> dict[str, Any]:
         """The values by the names of their columns."""
         return dict(zip(EMPTY[self.table.name], self.values))
@@ -45,6 +53,8 @@ class Shaped(NamedTuple):
     rows: list[Row]
     is_whole: bool
     """Not, if some of the record is in no row: its bytes are worth keeping."""
+    opened: tuple[Any, Any] | None = None
+    """Of an op without secrets: its inputs and outputs, decoded."""
 
 
 def columns_of_step(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rolltrace.drain.numbers import NumberLists
 from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.row import (
-    STEP_AT,
+    SPAN_AT,
     Row,
     Shaped,
     as_text,
@@ -26,8 +26,10 @@ from rolltrace.drain.row import (
 )
 from rolltrace.drain.text import Memory
 from rolltrace.drain.tokens import take_columns
+from rolltrace.drain.transcripts import IMAGE_MARK, REDACTED_MARK
 from rolltrace.flags import UNREADABLE
 from rolltrace.journal import Losses
+from rolltrace.messages import take_images
 from rolltrace.record import (
     COLUMN_OF,
     FLAGS,
@@ -40,6 +42,7 @@ from rolltrace.record import (
     TRAJECTORIES,
     TRANSITIONS,
     WHERE,
+    Blob,
     Coordinates,
     Error,
     Event,
@@ -65,12 +68,15 @@ _LONGEST_KNOWN = 200
 _MOST_PLACES = 4096
 _SHORTEST_TAKEN_APART = 512
 _NO_ROWS = Shaped([], is_whole=True)
+_STEP_AT = SPAN_AT["step"]
 
 
 class _PlaceColumns(NamedTuple):
     """The columns of some coordinates and of their writer, and those of them that did not fit."""
 
     fields: dict[str, Any]
+    values: tuple[Any, ...]
+    """The same in the order of `WHERE`, without the trajectory's id."""
     unfit: list[str]
 
 
@@ -92,12 +98,15 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._numbers = NumberLists()
-        self._quick = QuickSpans(self._template, redactor, memory, checks) if shortcuts else None
+        self._quick = QuickSpans(self._where_values, self._template, redactor, memory, checks) if shortcuts else None
         self._places: dict[bytes, _PlaceColumns] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
         self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self._unfit: list[str] = []
         """Columns that the record now being shaped has no fitting value for."""
+        self._blobs: list[Blob] = []
+        self._opened_payload: tuple[Any, Any] | None = None
+        """Of the op now being shaped, if there are no secrets in it."""
 
     def shape(self, record: Record, place: str) -> Shaped:
         """The rows of a record that is complete in itself. Starts and blobs have none.
@@ -119,6 +128,26 @@ class RowMaker:
     def shape_unread(self, body: bytes, place: str, why: str) -> Shaped:
         """The rows of bytes that are no record which this version can read."""
         return Shaped(self._known_rows(read_partly(body), place, {"error": why}), is_whole=False)
+
+    def begin_columns(self, record: OpStart) -> dict[str, Any] | None:
+        """The columns that are known of an op that has begun; None if it is of no use."""
+        self._unfit = []
+        try:
+            columns = {**self._where(record), **self._called(record.name, "running", record.kind)}
+        except Exception:  # its end will tell
+            return None
+        columns.update(op_id=record.op_id, parent_id=record.parent_id or None, start_ns=record.start_ns)
+        return columns if is_needed(SPANS, columns) and not fit_row(SPANS, columns) else None
+
+    def take_blobs(self) -> list[Blob]:
+        """The images that stood as text in the last payloads."""
+        blobs, self._blobs = self._blobs, []
+        return blobs
+
+    def _without_images(self, value: Any) -> Any:
+        taken = take_images(value)
+        self._blobs += taken.blobs
+        return taken.value
 
     def losses(self, losses: Losses, damaged: int) -> list[Row]:
         """The rows of what a writer counted as lost, and of what is damaged in its segment."""
@@ -143,6 +172,7 @@ class RowMaker:
         self, record: Record, place: str, make: Callable[[Record], list[Row]], status: str | None = None
     ) -> Shaped:
         self._unfit = []
+        self._opened_payload = None
         try:
             rows = make(record)
         except Exception as fault:  # whatever is in a record, it is not to stop the others
@@ -151,7 +181,7 @@ class RowMaker:
             # Only the type: the message may quote what should have been redacted.
             return Shaped(self._known_rows(partial_of(record), place, {"error": type(fault).__name__}, status), False)
         if not self._unfit:
-            return Shaped(rows, is_whole=True)
+            return Shaped(rows, True, self._opened_payload)
         detail = {"columns": sorted(set(self._unfit)), "file": place}
         fields = partial_of(record).fields
         return Shaped([*rows, *self._flagged(self._known_place(fields), fields, detail)], is_whole=False)
@@ -216,9 +246,13 @@ class RowMaker:
 
     def _rows(self, record: Record) -> list[Row]:
         if isinstance(record, OpEnd):
-            values = None if self._quick is None else self._quick.values(record)
-            if values is not None:
-                return [Row(SPANS, values[STEP_AT], values)]
+            quick = None if self._quick is None else self._quick.shape(record)
+            if quick is not None:
+                self._opened_payload = quick.inputs, quick.outputs
+                rows = [Row(SPANS, quick.values[_STEP_AT], quick.values)]
+                if quick.finding is not None:
+                    rows += self._flags(rows[0].fields, record.start_ns, (quick.finding,), record.op_id)
+                return rows
             return self._span(record, record.status, record.end_ns, record.error, record.outputs)
         if isinstance(record, TrajectoryEnd):
             return self._trajectory(record, record.status, record.end_ns, record.error)
@@ -226,19 +260,12 @@ class RowMaker:
 
     def _unfinished(self, record: OpStart | TrajectoryStart, status: str) -> list[Row]:
         if isinstance(record, OpStart):
-            so_far = {"items": record.items, "count": len(record.items), "end": status} if record.items else None
-            outputs = None if so_far is None else msgspec.Raw(encode_record(so_far))
-            return self._span(record, status, None, None, outputs)
+            return self._span(record, status, None, None, encode_stream(record, status))
         return self._trajectory(record, status, None, None)
 
     def _where(self, record: Any) -> dict[str, Any]:
         """The columns that say where a record stands: without secrets, and such that they fit."""
-        raw = bytes(record.coordinates)
-        place = self._places.get(raw)
-        if place is None:
-            if len(self._places) >= _MOST_PLACES:
-                self._places.clear()
-            place = self._places[raw] = self._place(record.coordinates)
+        place = self._place(record.coordinates)
         if place.unfit:
             self._unfit += place.unfit
         trajectory_id = record.trajectory_id.hex() or None
@@ -247,7 +274,17 @@ class RowMaker:
             trajectory_id = None
         return {**place.fields, "trajectory_id": trajectory_id}
 
+    def _where_values(self, record: Any) -> tuple[Any, ...] | None:
+        place = self._place(record.coordinates)
+        return None if place.unfit else place.values
+
     def _place(self, raw: msgspec.Raw) -> _PlaceColumns:
+        key = bytes(raw)
+        place = self._places.get(key)
+        if place is not None:
+            return place
+        if len(self._places) >= _MOST_PLACES:
+            self._places.clear()
         at, are_whole = read_coordinates(raw)
         fields = {
             **self._origin,
@@ -257,15 +294,14 @@ class RowMaker:
             "validate": at.validate,
         }
         clean = self._redactor.row(SPANS, fields)  # as in every table
-        return _PlaceColumns(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
+        unfit = [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])]
+        place = self._places[key] = _PlaceColumns(clean, tuple(clean[column.name] for column in WHERE[1:]), unfit)
+        return place
 
-    def _template(self, record: OpEnd) -> Template | None:
-        """What ops of one name in one trajectory have in common, if nothing about that is odd."""
-        where = self._where(record)
-        if self._unfit:
-            return None
-        called = self._called(record.name, record.status, record.kind)
-        return list(Row.of(SPANS, {**where, **called}).values)
+    def _template(self, name: str, status: str, kind: str | None) -> Template:
+        """What ops of one name and kind have in common; without a kind, what trajectories have."""
+        table = TRAJECTORIES if kind is None else SPANS
+        return list(Row.of(table, self._called(name, status, kind)).values[len(WHERE) :])
 
     def _called(self, name: str, status: str, kind: str | None) -> dict[str, str]:
         """The columns that few values are in, without secrets, and such that they fit."""
@@ -288,8 +324,8 @@ class RowMaker:
     ) -> list[Row]:
         shared = self._where(record)
         shared.update(self._called(record.name, status, record.kind))
-        inputs = self._opened(record.trajectory_id, record.inputs)
-        result = None if outputs is None else self._opened(record.trajectory_id, outputs)
+        inputs = self._open_payload(record.trajectory_id, record.inputs)
+        result = None if outputs is None else self._open_payload(record.trajectory_id, outputs)
         columns = take_columns(inputs, result)
         _put_back(inputs, record.inputs)
         _put_back(result, outputs)
@@ -311,6 +347,8 @@ class RowMaker:
             self._memory.shared.remember(record)
         span = self._row_columns(SPANS, shared, fields)
         rows = [Row.of(SPANS, span)] if is_needed(SPANS, span) else []
+        if span["payload"] is not None and REDACTED_MARK not in span["payload"]:
+            self._opened_payload = inputs, result
         findings = self._checks.of_op(OpFacts(span, inputs, result))
         return rows + self._flags(shared, record.start_ns or None, findings, record.op_id) if findings else rows
 
@@ -324,7 +362,13 @@ class RowMaker:
             rows += self._row(FLAGS, {column.name: where[column.name] for column in WHERE}, fields)
         return rows
 
-    def _opened(self, trajectory_id: bytes, raw: msgspec.Raw) -> Any:
+    def _open_payload(self, trajectory_id: bytes, raw: msgspec.Raw) -> Any:
+        """A payload as `_opened`, with its images taken out."""
+        body = bytes(raw)
+        value = self._opened(trajectory_id, body)
+        return self._without_images(value) if IMAGE_MARK in body else value
+
+    def _opened(self, trajectory_id: bytes, raw: bytes) -> Any:
         """A payload as values; lists of numbers under the names of token columns come as Arrow arrays."""
         if len(raw) < _SHORTEST_TAKEN_APART or self._quick is None:
             return decode_value(raw)
@@ -344,6 +388,10 @@ class RowMaker:
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
     ) -> list[Row]:
+        quick = None if self._quick is None or error is not None else self._quick.trajectory(record, status, end_ns)
+        if quick is not None:
+            self._checks.end_trajectory(quick[0], status)
+            return [Row(TRAJECTORIES, quick[_STEP_AT], quick)]
         shared = self._where(record)
         shared.update(self._called(record.name, status, None))
         if record.run:  # when that began, its own trajectories say
@@ -367,6 +415,8 @@ class RowMaker:
         if record.event == "transition":
             body = self._memory.shared.transition(record)
             trace = body.pop("trace", None)
+            if IMAGE_MARK in bytes(record.body):
+                trace = self._without_images(trace)
             fields.update(columns_of_step(body))
             fields.update(backfill=bool(body.pop("backfill", False)), trace=trace, fields=body)
             yield from self._row(TRANSITIONS, where, fields)
@@ -415,7 +465,14 @@ class RowMaker:
         return terms if isinstance(terms, dict) else None
 
 
-def _put_back(payload: Any, raw: msgspec.Raw) -> None:
+def encode_stream(record: OpStart, status: str) -> msgspec.Raw | None:
+    """What a stream gave before it was cut, as the outputs of its op; None if nothing came."""
+    if not record.items:
+        return None
+    return msgspec.Raw(encode_record({"items": record.items, "count": len(record.items), "end": status}))
+
+
+def _put_back(payload: Any, raw: bytes | msgspec.Raw) -> None:
     """Lists of numbers for which there was no column, as they were given: a second list of prompt ids, say."""
     if isinstance(payload, dict) and any(isinstance(value, pa.Array) for value in payload.values()):
         parts = _parts_decoder.decode(raw)

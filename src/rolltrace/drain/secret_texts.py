@@ -23,16 +23,27 @@ _LONG_WORD_CHARS = 16
 _LONG_WORD = b"a" * _LONG_WORD_CHARS
 _WORD_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _TO_WORDS = bytes(97 if byte in _WORD_BYTES else 32 for byte in range(256))
+_SIGN_BYTES = frozenset(b"=:>@-%&\\\x1b")
+_TO_SIGNS = bytes(33 if byte in _SIGN_BYTES else word for byte, word in enumerate(_TO_WORDS))
+_MAX_SHORT_CHARS = 256
 
 
 def find_secrets(text: str) -> list[Secret]:
     """All secrets of a text, in order; those that overlap are one."""
-    if len(text) < SHORTEST:
+    if len(text) < SHORTEST or (len(text) < _MAX_SHORT_CHARS and _is_harmless(text)):
         return []
     secrets = _plain_secrets(text)
     if _may_have_escapes(text):
         secrets += _secrets_behind_escapes(text)
     return merged(secrets) if secrets else secrets
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether a short text has no long word and none of the signs of which every other rule needs one."""
+    if not text.isascii():
+        return False
+    signs = text.encode().translate(_TO_SIGNS)
+    return not (b"!" in signs or _LONG_WORD in signs or "PRIVATE KEY" in text or "password" in text)
 
 
 def _plain_secrets(text: str) -> list[Secret]:

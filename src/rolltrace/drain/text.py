@@ -22,7 +22,7 @@ from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 _MOST_TOKENS_REMEMBERED = 8_000_000
 _MOST_LOADED = 4
 """Tokenizers in memory at once: one takes some 50 MB."""
-_MOST_MISSING = 1000
+MAX_WARNINGS = 1000
 _FINGERPRINT = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 """What may name a file of a tokenizer."""
 
@@ -36,7 +36,6 @@ class Texts:
         self._clean = CleanTexts()
         self._loaded: OrderedDict[str, Detokenizer | None] = OrderedDict()
         """The last that were used; None for one that cannot be."""
-        self._missing: set[str] = set()
         self._warned: set[str] = set()
 
     @property
@@ -84,10 +83,6 @@ class Texts:
             raise ValueError("a text and pieces that do not fit together")
         return self._cleaned(trajectory_id, text, prompt_chars, array("i", pieces), redactor)
 
-    def came_late(self) -> bool:
-        """Whether a tokenizer that was missing is there now: what was read before can be read better."""
-        return any(tokenizer_file(self._store, each).exists() for each in self._missing)
-
     def _cleaned(
         self, trajectory_id: bytes, text: str, prompt_chars: int, piece_chars: array[int], redactor: Redactor
     ) -> dict[str, Any]:
@@ -99,11 +94,8 @@ class Texts:
             path = tokenizer_file(self._store, tokenizer)
             try:
                 self._loaded[tokenizer] = load_detokenizer(path)
-                self._missing.discard(tokenizer)
             except FileNotFoundError:
-                if len(self._missing) < _MOST_MISSING:
-                    self._missing.add(tokenizer)  # looked for again next time: it may still come
-                return None
+                return None  # looked for again next time: it may still come
             except Exception as fault:  # a file that is none of ours, perhaps made to be hard to read
                 self._warn(tokenizer, fault)
                 self._loaded[tokenizer] = None
@@ -113,7 +105,7 @@ class Texts:
         return self._loaded[tokenizer]
 
     def _warn(self, tokenizer: str, fault: Exception) -> None:
-        if tokenizer not in self._warned and len(self._warned) < _MOST_MISSING:
+        if tokenizer not in self._warned and len(self._warned) < MAX_WARNINGS:
             self._warned.add(tokenizer)
             logger.warning("no text beside token ids: %s", fault)
 
@@ -129,7 +121,7 @@ def _common_prefix(a: pa.Array, b: pa.Array) -> int:
 
 
 class Memory:
-    """What a drainer, or a reader of live journals, remembers from segment to segment.
+    """What a drainer remembers from batch to batch.
 
     It saves work and space: without it, what is read is the same.
     """

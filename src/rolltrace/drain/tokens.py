@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rolltrace.messages import join_stream
 from rolltrace.record import (
     TOKEN_NAMES,
     TOKEN_SCALARS,
@@ -19,7 +20,6 @@ from rolltrace.record import (
     may_tell,
     names_in,
     places,
-    put_together,
     sides,
     spelt_out,
     usage_of,
@@ -38,7 +38,7 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if not may_tell(inputs) and not may_tell(outputs):
         return columns
-    whole = put_together(outputs)
+    whole = join_stream(outputs)
     answered = places(whole)
     standing = [*answered, *places(inputs)]
     spelt = spelt_out(answered)  # before any ids are taken out: they say which logprob is meant

@@ -172,8 +172,11 @@ def add_message(turns: Turns, message: dict[str, Any], *, said_before: bool = Fa
         turns.reply(message, **reply)
     elif role == "tool" and not said_before:
         call_id = message.get("tool_call_id")
-        name, arguments = turns.called(call_id)
-        turns.tool(str(message.get("name") or name or "tool"), arguments, content, call_id, message=message)
+        called, arguments = turns.called(call_id)
+        name = str(message.get("name") or called or "tool")
+        has_failed = message.get("status") == "error" or message.get("is_error") is True
+        error = (content if isinstance(content, str) else "failed") if has_failed else None
+        turns.tool(name, arguments, content, call_id, message=message, error=error)
     else:
         more = {key: value for key, value in message.items() if key not in ("role", "content")}
         turns.say(str(role or "user"), content, **more)

@@ -1,14 +1,14 @@
 """Reads files of records into a store: bad lines are reported, the rest is kept, nothing is there twice.
 
-The rows of a file become parts named by the hash of its content, so importing it again replaces them. The id of a
-trajectory that has none comes from its line, so a file that has grown or was mended adds only what is new: what the
-store has from elsewhere is left out and counted.
+A file is known by the hash of its content, so importing it again brings nothing new. The id of a trajectory that has
+none comes from its line, so a file that has grown or was mended adds only what is new: what the store has from
+elsewhere is left out and counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,15 +17,14 @@ import xxhash
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
+from rolltrace.exchange.import_tables import ImportTables
 from rolltrace.exchange.json_records import JsonRecord, read_json_lines, read_json_records
 from rolltrace.exchange.opening import open_regular
 from rolltrace.files import is_store
-from rolltrace.query import open_store
-from rolltrace.record import FLAGS, TRAJECTORIES, Table
-from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, visible_parts, write_part
+from rolltrace.record import FLAGS
 
 _CHUNK_BYTES = 64 << 20
-"""How much text goes into one set of parts. If this changed, importing a file again would double its rows."""
+"""How much text goes into one batch. If this changed, a file whose import was killed could be there twice."""
 
 
 class ImportTarget(NamedTuple):
@@ -105,9 +104,6 @@ class Source:
         whole_identity = (*identity, self.target.project, self.target.experiment, self.target.validate)
         return xxhash.xxh3_128_hexdigest(repr(whole_identity).encode("utf-8", "backslashreplace"))
 
-    def part(self, chunk: int) -> str:
-        return f"{self.name}-{chunk}"
-
     def trajectory_id(self, line: Line, *salt: object) -> str:
         """An id for the trajectory of a line. The same line a second time is another trajectory."""
         digest = xxhash.xxh3_128()
@@ -179,44 +175,6 @@ class ImportReport(NamedTuple):
     """Lines, and files that could not be read."""
 
 
-class _StoredIds:
-    """Which trajectories the store has."""
-
-    def __init__(self, store: Path) -> None:
-        self._store = store
-        self.ids: set[str] = set()
-        self._parts: dict[str, list[Path]] = {}
-        """The parts in which the trajectories of an imported file are, by the name of the source."""
-        if store.is_dir() and is_store(store):
-            question = "SELECT trajectory_id FROM _trajectories UNION SELECT trajectory_id FROM spans"
-            self.ids.update(open_store(store).sql(question).arrow()["trajectory_id"].to_pylist())
-            self._list_parts()
-
-    def _list_parts(self) -> None:
-        self._parts = {}
-        for part in list_parts(self._store, TRAJECTORIES.name):
-            sources = (source_of(part), *(each.source for each in replaced_by(part)))
-            for name in {each.rpartition("-")[0] for each in sources}:
-                self._parts.setdefault(name, []).append(part)
-
-    def of_source(self, source: Source) -> set[str]:
-        """The trajectories that an earlier import of this very file brought."""
-        import pyarrow.parquet as pq
-
-        mine: set[str] = set()
-        for part in self._parts.get(source.name, ()):
-            try:
-                rows = pq.read_table(part, columns=["trajectory_id"], partitioning=None)
-            except FileNotFoundError:  # merged with others meanwhile
-                self._list_parts()
-                return self.of_source(source)
-            mine.update(rows["trajectory_id"].to_pylist())
-        return mine
-
-    def add(self, ids: Iterable[str]) -> None:
-        self.ids.update(ids)
-
-
 class _Reading:
     """How far reading has come."""
 
@@ -274,14 +232,14 @@ def import_files(
     for path in _files(paths, files_of, report):
         try:
             sources.append(Source(path, target))
-        except OSError as fault:
-            report(BadLine(path, 0, fault.strerror or str(fault)))
+        except OSError as error:
+            report(BadLine(path, 0, error.strerror or str(error)))
     readers = [reader_of(source) for source in sources]
-    stored_ids, redactor = _StoredIds(target.store), Redactor.of(target.store)
+    tables, redactor = ImportTables(target.store), Redactor.of(target.store)
     reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
     imported = already_there = 0
     for source, reader in zip(sources, readers):
-        added, skipped = _import_file(source, reader, stored_ids, redactor, report, reading)
+        added, skipped = _import_file(source, reader, tables, redactor, report, reading)
         imported += added
         already_there += skipped
     reading.finish()
@@ -291,13 +249,12 @@ def import_files(
 def _import_file(
     source: Source,
     reader: LineReader,
-    stored_ids: _StoredIds,
+    tables: ImportTables,
     redactor: Redactor,
     report: Callable[[BadLine], None],
     reading: _Reading,
 ) -> tuple[int, int]:
-    mine, read_ids = stored_ids.of_source(source), set[str]()
-    elsewhere, before = stored_ids.ids - mine, len(stored_ids.ids)
+    read_ids, foreign, before = set[str](), tables.list_foreign(source.name), len(tables.ids)
     rows: list[ImportedRow] = []
     size = chunk = 0
     for line in source.lines():
@@ -306,13 +263,13 @@ def _import_file(
             continue
         try:
             read_rows = _read_line(reader, line, read_ids)
-        except Malformed as fault:
-            report(BadLine(source.path, line.number, str(fault)))
+        except Malformed as error:
+            report(BadLine(source.path, line.number, str(error)))
             continue
         except RecursionError:
             report(BadLine(source.path, line.number, "nested too deeply"))
             continue
-        if read_rows[0].fields["trajectory_id"] not in elsewhere:
+        if read_rows[0].fields["trajectory_id"] not in foreign:
             rows += [each._replace(fields=redactor.encoded_row(*each)) for each in read_rows]
         # Counted whether it was there or not, and without flags, which a setting turns off: the same file is always cut
         # into the same chunks.
@@ -320,11 +277,11 @@ def _import_file(
         size += sum(len(text) for text in texts if isinstance(text, str))
         reading.advance(len(line.raw))
         if size >= _CHUNK_BYTES:
-            _write(source, chunk, rows)
+            tables.commit(source.name, chunk, rows)
             rows, size, chunk = [], 0, chunk + 1
-    _write(source, chunk, rows)
-    stored_ids.add(read_ids)
-    added = len(stored_ids.ids) - before
+    tables.commit(source.name, chunk, rows)
+    tables.add_ids(read_ids, foreign)
+    added = len(tables.ids) - before
     return added, len(read_ids) - added
 
 
@@ -337,29 +294,6 @@ def _read_line(reader: LineReader, line: Line, read_ids: set[str]) -> list[Impor
         raise Malformed(f"trajectory_id {trajectory_id} was in this file before")
     read_ids.add(trajectory_id)
     return rows
-
-
-def _write(source: Source, chunk: int, rows: list[ImportedRow]) -> None:
-    groups: dict[tuple[Partition, str], tuple[Table, list[dict[str, object]]]] = {}
-    for table, fields in rows:
-        partition = Partition(fields["project"], fields["experiment"], fields["step"])
-        groups.setdefault((partition, table.name), (table, []))[1].append(fields)
-    if not rows:
-        return
-    prepare(source.target.store)  # not before there is something to keep: a failed import leaves no empty store
-    try:
-        # Trajectories last: what is listed is complete.
-        for (partition, _), (table, table_rows) in sorted(groups.items(), key=lambda each: each[1][0] is TRAJECTORIES):
-            if not _is_merged(source.target.store, partition, table, source.part(chunk)):
-                write_part(source.target.store, partition, table, source.part(chunk), table_rows)
-    except OSError as fault:
-        raise StoreError(f"cannot write to the store: {fault.strerror or fault}") from fault
-
-
-def _is_merged(store: Path, partition: Partition, table: Table, source: str) -> bool:
-    """Whether an earlier import of the same file brought these rows, and they were merged with others since."""
-    parts = visible_parts(partition.folder(store), table.name)
-    return any(each.source == source for part in parts for each in replaced_by(part))
 
 
 def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine], None]) -> Iterator[Path]:

@@ -13,7 +13,6 @@ from rolltrace.query import (
     NO_OLDER_RUNS,
     OlderRuns,
     Pace,
-    Result,
     Row,
     Store,
     Trajectory,
@@ -80,21 +79,15 @@ class Selection:
         for full in self.read():
             try:
                 converted = convert(full)
-            except Exception as fault:
-                self.leave_out(full.trajectory.trajectory_id, fault)
+            except Exception as error:
+                self.leave_out(full.trajectory.trajectory_id, error)
                 continue
             yield converted
 
-    def leave_out(self, trajectory_id: str, fault: Exception) -> None:
+    def leave_out(self, trajectory_id: str, error: Exception) -> None:
         """One trajectory cannot be exported: said at once, and counted."""
-        logger.warning("%s cannot be exported: %s: %s", trajectory_id, type(fault).__name__, fault)
-        self.left_out[f"cannot be exported ({type(fault).__name__})"] += 1
-
-    def table(self, name: str, step: int | None, ids: Sequence[str]) -> Result:
-        """The rows of a table that belong to these trajectories, all of one step, those of one together."""
-        marks = ", ".join("?" * len(ids))
-        question = f"SELECT * FROM {name} WHERE trajectory_id IN ({marks}) ORDER BY trajectory_id"
-        return self.store.sql(question, ids, step=step)
+        logger.warning("%s cannot be exported: %s: %s", trajectory_id, type(error).__name__, error)
+        self.left_out[f"cannot be exported ({type(error).__name__})"] += 1
 
 
 def select(

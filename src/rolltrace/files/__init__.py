@@ -1,13 +1,10 @@
 """Files of a store: who may read them, who holds them, how they appear whole, which host brought them."""
 
 from rolltrace.files.access import (
-    LAKE_FILE,
-    address_of,
     check_inside,
     check_store,
     file_mode,
     is_inside,
-    is_mirror,
     is_shared,
     is_store,
     make_folder,
@@ -20,31 +17,26 @@ from rolltrace.files.access import (
     sync_path,
     write_problem,
 )
-from rolltrace.files.exclusive import create_file, creating, links_work
+from rolltrace.files.exclusive import create_file
 from rolltrace.files.filesystem import can_map, file_lock, lock_now
 from rolltrace.files.host import host_name, host_of, host_tag, tag_of
 from rolltrace.files.numbered import NumberedFiles
 from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
-    "LAKE_FILE",
     "NumberedFiles",
-    "address_of",
     "can_map",
     "check_inside",
     "check_store",
     "create_file",
-    "creating",
     "file_lock",
     "file_mode",
     "host_name",
     "host_of",
     "host_tag",
     "is_inside",
-    "is_mirror",
     "is_shared",
     "is_store",
-    "links_work",
     "lock_now",
     "make_folder",
     "make_store",

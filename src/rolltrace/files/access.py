@@ -11,7 +11,6 @@ private, unless it is open to its group and hands its group on (2770 or 2775), w
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import stat
@@ -24,8 +23,6 @@ from rolltrace.settings import SHARES, variable_of
 _PRIVATE_FOLDER, _SHARED_FOLDER = 0o700, 0o2770
 _PRIVATE_FILE, _SHARED_FILE = 0o600, 0o660
 _GROUP = stat.S_IRWXG
-LAKE_FILE = "lake.json"
-"""In a folder that shows a lake (lake/mirror.py), and in no store."""
 MOST_PAGE_BYTES = 64 << 20
 """Of a file that is read whole, such as a policy."""
 _HOST = re.compile(r".+-[0-9a-f]{8}")
@@ -58,7 +55,7 @@ def make_store(store: Path, share: str | None = None) -> None:
 def is_store(folder: Path) -> bool:
     """Whether a folder is a store, or begins to be one: journals come before all else. True if that cannot be seen."""
     try:
-        if (folder / "format.json").exists() or any((folder / "data").glob("project=*")):
+        if any((folder / name).exists() for name in ("format.json", "address.json")):
             return True
         hosts = os.listdir(folder / "journal")
     except (FileNotFoundError, NotADirectoryError):
@@ -245,23 +242,8 @@ def read_problem(path: Path, fault: OSError) -> str:
     return why if owner is None else f"{why}: it belongs to {owner}"
 
 
-def is_mirror(store: Path) -> bool:
-    """Whether a folder stands for a lake."""
-    return os.path.exists(store / LAKE_FILE)  # unlike Path.exists, it does not raise if the folder is closed to us
-
-
-def address_of(store: Path) -> str:
-    """What a store is opened by: its folder, or the address of the lake that the folder stands for."""
-    try:
-        return str(json.loads(read_page(store / LAKE_FILE))["url"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return str(store)
-
-
 def write_problem(store: Path) -> str | None:
     """Why we cannot write to a store; None if we can, as far as its folder tells."""
-    if is_mirror(store):
-        return "it is a lake, which is filled from stores: write to one of these, and ship it"
     if os.access(store, os.W_OK | os.X_OK):
         return None
     try:

@@ -5,69 +5,38 @@ all that is asked of a file system which several hosts share: NFS, Lustre and We
 may be missing there, a rename takes the place of what is there, and a file made with O_EXCL is empty at first.
 
 Where there are no links (FAT, some FUSE mounts), the name is looked up and then given by a rename. That is enough for
-the processes of one host, which hold its lock; `links_work` tells.
+the processes of one host, which hold its lock.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from rolltrace.files.access import file_mode, make_folder, sync_path
+from rolltrace.files.access import file_mode, sync_path
 from rolltrace.files.replace import hidden_name
 
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL}
 
 
-@contextmanager
-def creating(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """The hidden file to write, empty. It becomes `path` at the end of the block, and is removed if that raises.
-
-    Raises:
-        FileExistsError: there is such a file, made by somebody else meanwhile.
-    """
+def create_file(path: Path, data: bytes, *, durable: bool = False) -> bool:
+    """Write a file of a store if there is none of this name; whether this call has made it. Its folder is there."""
     hidden = hidden_name(path)
     descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, file_mode(path.parent))
     os.close(descriptor)
     try:
-        yield hidden
+        hidden.write_bytes(data)
         if durable:
             sync_path(hidden)
         _give_name(hidden, path)
         if durable:
             sync_path(path.parent)
-    finally:
-        hidden.unlink(missing_ok=True)
-
-
-def create_file(path: Path, data: bytes, *, durable: bool = False) -> bool:
-    """Write a file of a store if there is none of this name; whether this call has made it. Its folder is there."""
-    try:
-        with creating(path, durable=durable) as hidden:
-            hidden.write_bytes(data)
     except FileExistsError:
         return False
-    return True
-
-
-def links_work(folder: Path) -> bool:
-    """Whether files in a folder of a store can be linked."""
-    make_folder(folder)
-    first, second = hidden_name(folder / "link-probe"), hidden_name(folder / "link-probe")
-    first.touch(0o600)
-    try:
-        os.link(first, second)
-    except OSError as fault:
-        if fault.errno in _NO_LINKS:
-            return False
-        raise
     finally:
-        first.unlink(missing_ok=True)
-        second.unlink(missing_ok=True)
+        hidden.unlink(missing_ok=True)
     return True
 
 

@@ -10,7 +10,6 @@ The system's messages are not compared: agents put the time, or a number of thei
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict
 from hashlib import blake2b
@@ -20,17 +19,8 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import TrajectoryHandle, scope
-from rolltrace.record import (
-    Coordinates,
-    Message,
-    TrajectoryEnd,
-    decode_coordinates,
-    decode_value,
-    encode_record,
-    read_messages,
-    reply_of,
-    text_of,
-)
+from rolltrace.messages import Message, fingerprint, read_messages, read_reply
+from rolltrace.record import Coordinates, TrajectoryEnd, decode_coordinates, decode_value, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture import Recorder
@@ -67,7 +57,7 @@ class Conversation:
         try:
             self.last_op_id = op_id
             if outputs is not None:
-                self._conversations.answered(self, reply_of(decode_value(outputs)))
+                self._conversations.answered(self, read_reply(decode_value(outputs)))
             if self._is_own:
                 self._describe(recorder)
         except Exception:
@@ -188,7 +178,7 @@ def _messages_of(inputs: Any) -> list[Message]:
     for name in ("messages", "input", "prompt", "contents", "text"):
         value = inputs.get(name) if isinstance(inputs, dict) else None
         if isinstance(value, str):
-            return [{"role": "user", "content": value}]
+            return [Message("user", value)]
         messages = read_messages(list(value)) if isinstance(value, list | tuple) else None
         if messages is not None:
             return messages
@@ -199,35 +189,7 @@ def _digests(messages: list[Message], before: bytes = b"") -> tuple[bytes, ...]:
     """For each message a digest of all up to it."""
     digests = []
     for message in messages:
-        if message["role"] not in _SYSTEM:
-            before = blake2b(before + _canonical(message), digest_size=16).digest()
+        if message.role not in _SYSTEM:
+            before = blake2b(before + fingerprint(message).to_bytes(8, "little"), digest_size=16).digest()
             digests.append(before)
     return tuple(digests)
-
-
-def _canonical(message: Message) -> bytes:
-    """What was said, without what differs between the answer of a server and its repetition by a client."""
-    content = message.get("content")
-    others = [part for part in content if not _has_text(part)] if isinstance(content, list) else []
-    for part in others:
-        if isinstance(part, dict):
-            part.pop("cache_control", None)
-    calls = message.get("tool_calls")
-    essentials = [message["role"], text_of(message).strip(), [_call(each) for each in calls or ()], others]
-    return json.dumps(essentials, sort_keys=True, default=str).encode(errors="replace")
-
-
-def _has_text(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str)
-
-
-def _call(call: Any) -> Any:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return str(call)
-    arguments = function.get("arguments")
-    try:
-        arguments = json.loads(arguments or "{}")
-    except (TypeError, ValueError):
-        pass
-    return [function.get("name"), arguments]

@@ -1,14 +1,20 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
-from rolltrace.journal.drainer import detach, drainer_is_running, drainer_lock, start_drainer, undrained_bytes
+from rolltrace.journal.drainer import (
+    detach,
+    drainer_is_running,
+    drainer_lock,
+    drains_itself,
+    find_link,
+    start_drainer,
+    undrained_bytes,
+)
 from rolltrace.journal.place import (
     Undrained,
-    draining_mark,
     journal_folder,
     journal_folders,
     note_undrained,
     own_folders,
-    stale_marks,
     undrained_elsewhere,
 )
 from rolltrace.journal.reader import (
@@ -23,7 +29,8 @@ from rolltrace.journal.reader import (
     strange_files,
 )
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
-from rolltrace.journal.spare import make_spare, make_spare_after, remove_spares
+from rolltrace.journal.spare import make_spare, remove_spares
+from rolltrace.journal.tail import JournalTail, Position, Stretch, list_segments
 from rolltrace.journal.writer import JournalWriter, Losses
 
 __all__ = [
@@ -31,27 +38,30 @@ __all__ = [
     "HEADER_BYTES",
     "Damage",
     "Entry",
+    "JournalTail",
     "JournalWriter",
     "Losses",
+    "Position",
     "SegmentReader",
+    "Stretch",
     "Undrained",
     "Unread",
     "detach",
     "drainer_is_running",
     "drainer_lock",
-    "draining_mark",
+    "drains_itself",
+    "find_link",
     "hidden_journals",
     "is_live",
     "journal_files",
     "journal_folder",
     "journal_folders",
+    "list_segments",
     "make_spare",
-    "make_spare_after",
     "note_undrained",
     "own_folders",
     "read_journals",
     "remove_spares",
-    "stale_marks",
     "start_drainer",
     "strange_files",
     "undrained_bytes",

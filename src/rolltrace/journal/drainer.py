@@ -9,7 +9,9 @@ import mmap
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rolltrace._guard import caught
@@ -38,21 +40,38 @@ takes the lock before the column libraries are loaded, so that nobody starts a s
 same core, the rollout comes first."""
 
 
-_WRITTEN = ("data", "summary", "blobs", "tokenizers", "outbox", "unreadable", "lease", "upkeep", "journal")
-"""Folders of a store that a drainer writes to: a reader of a store that somebody made up must not write elsewhere."""
+_holders: dict[Path, tuple[int, int]] = {}
+"""Journal folder -> the process and thread that hold the drainer's lock of it, if that is this process."""
 
 
-def drainer_lock(folder: Path) -> AbstractContextManager[bool]:
+@contextmanager
+def drainer_lock(folder: Path) -> Iterator[bool]:
     """Hold the drainer's lock of a journal folder; gives False if another process (or thread) has it."""
-    return file_lock(folder / "drainer.lock")
+    with file_lock(folder / "drainer.lock") as alone:
+        if alone:
+            _holders[folder] = (os.getpid(), threading.get_ident())
+        try:
+            yield alone
+        finally:
+            if alone:
+                _holders.pop(folder, None)
+
+
+def drains_itself(store: Path) -> bool:
+    """Whether it is this very thread that drains a store: it must not wait for the drainer."""
+    return _holders.get(journal_folder(store)) == (os.getpid(), threading.get_ident())
+
+
+def find_link(store: Path) -> Path | None:
+    """A link in a store, if there is one: a reader of a store that somebody made up must not write elsewhere."""
+    return next((path for path in (*store.iterdir(), journal_folder(store)) if path.is_symlink()), None)
 
 
 def start_drainer(store: Path) -> None:
     """Start a drainer process for this host and store unless one is at work. Never raises."""
     try:
-        for folder in (*(store / name for name in _WRITTEN), journal_folder(store)):
-            if folder.is_symlink():
-                raise StoreError(f"no drainer is started: {str(folder)!r} is a symbolic link")
+        if (link := find_link(store)) is not None:
+            raise StoreError(f"no drainer is started: {str(link)!r} is a symbolic link")
         with drainer_lock(journal_folder(store)) as none_at_work:
             pass
         if none_at_work:

@@ -3,7 +3,6 @@
     STORE/journal/HOST/*.seg                     where they are unless somebody asks for another place
     STORE/journal/HOST/place/00000001.json       where else this host keeps them: a folder and its key
     STORE/journal/HOST/undrained.json            how much waits there, for the other hosts, which cannot look
-    STORE/journal/HOST/SEGMENT.seg.draining      its parts are being written; there when the segment itself is elsewhere
     JOURNALS/STORENAME-KEY/store.json            whose journals these are: the same key
     JOURNALS/STORENAME-KEY/*.seg                 and here they are, with the locks and logs of this host
 
@@ -128,21 +127,6 @@ def undrained_elsewhere(store: Path) -> Iterator[tuple[str, Undrained]]:
         page = _read_undrained(folder)
         if page is not None and page.files != 0 and folder.name != host_name():
             yield folder.name, page
-
-
-def draining_mark(store: Path, segment: Path) -> Path | None:
-    """The file that tells other hosts that the parts of a segment may yet be written again; None if they can see it."""
-    inside = _inside(store)
-    return None if segment.parent == inside else inside / f"{segment.name}.draining"
-
-
-def stale_marks(store: Path) -> Iterator[Path]:
-    """Marks of segments that are gone."""
-    folder = journal_folder(store)
-    for mark in _inside(store).glob("*.seg.draining"):
-        segment = folder / mark.name.removesuffix(".draining")
-        if not segment.exists() and not segment.with_name(f"{segment.name}.aside").exists():
-            yield mark
 
 
 def _inside(store: Path) -> Path:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rolltrace.errors import FormatError
 from rolltrace.files import open_private
-from rolltrace.journal.reader import Damage, Entry, SegmentReader
+from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live
 from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
+from rolltrace.journal.spare import make_spare_after
 from rolltrace.journal.writer import Losses
 
 _OFFSET_BITS = 40
@@ -107,6 +108,10 @@ class JournalTail:
         items = list(segment)
         end = max((_aligned(item.end) for item in items), default=start)
         is_read = not segment.is_cut or not items
+        # A batch that ended in this segment ends there again, though its writer may have closed it meanwhile.
+        is_read = is_read and (until is None or until.sequence > sequence)
+        # A writer begins the next segment before it seals this one, but perhaps after we had looked which there are.
+        is_last = is_last and (segment.state == "live" or not self._path(sequence + 1).exists())
         is_over = is_read and segment.state != "live" and is_last
         if not items and not is_over:
             return None
@@ -126,10 +131,35 @@ class JournalTail:
             return True
         return self._path(sequence + 1).exists()
 
-    def release(self, position: Position, *, is_over: bool) -> None:
-        """Remove the segments that are committed: those before a position, or all of them."""
+    @property
+    def segment(self) -> Path:
+        """The file that is read next."""
+        later = [sequence for sequence in self._sequences() if sequence >= self.position.sequence]
+        return self._path(later[0] if later else self.position.sequence)
+
+    def has_files(self) -> bool:
+        """Whether there is anything of it left."""
+        return bool(self._sequences())
+
+    def is_abandoned(self) -> bool:
+        """Whether its writer closed it, or is gone."""
+        return self.segment.exists() and not is_live(self.segment)
+
+    def skip_segment(self) -> None:
+        """Go on behind a file that is no journal of ours, which stays where it is."""
+        later = [sequence for sequence in self._sequences() if sequence >= self.position.sequence]
+        if later:
+            self.position = Position(later[0] + 1, 0)
+
+    def release(self, position: Position, *, is_over: bool, makes_spares: bool = False) -> None:
+        """Remove the segments that are committed: those before a position and, of a journal that is over, the one that
+        ends there; for a busy writer make others ahead."""
         for sequence in self._sequences():
-            if sequence < position.sequence or is_over:
+            if sequence < position.sequence or (is_over and sequence == position.sequence and position.offset):
+                if not _is_ours(self._path(sequence)):
+                    continue
+                if makes_spares:
+                    make_spare_after(self._path(sequence))
                 self._path(sequence).unlink(missing_ok=True)
 
     def _sequences(self) -> list[int]:
@@ -147,13 +177,25 @@ class SegmentName(NamedTuple):
 
 
 def list_segments(folder: Path) -> list[SegmentName]:
-    """The segments in a folder, each journal's in order."""
+    """The segments in a folder, each journal's in order; not what is no plain file (`strange_files`)."""
     try:
-        names: Iterable[str] = os.listdir(folder)
-    except FileNotFoundError:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    except (FileNotFoundError, PermissionError):  # `hidden_journals` tells of the latter
         return []
-    matches = (_NAME.fullmatch(name) for name in names)
+    matches = map(_NAME.fullmatch, names)
     return sorted(SegmentName(match[1], int(match[2])) for match in matches if match is not None)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a journal that this version can read."""
+    try:
+        SegmentReader.open(path, HEADER_BYTES, 1)
+    except FormatError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _aligned(offset: int) -> int:

@@ -7,32 +7,34 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.keeper.clean_output import Cleaner
     from rolltrace.keeper.outbox import Outbox, SendingPolicy
+    from rolltrace.keeper.owners import busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
     from rolltrace.keeper.pending import Pending, asked_for
     from rolltrace.keeper.plugin_checks import installed_checks
     from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
     from rolltrace.keeper.position import SentBy
     from rolltrace.keeper.process import collect_rarely, follow, run, run_once
-    from rolltrace.keeper.pruning import Foreseen, Plan, Removal, foresee, plan_pruning, plan_removal, undisturbed
-    from rolltrace.keeper.report import Report, ShippingReport, reports, shipping_reports
+    from rolltrace.keeper.pruning import Foreseen, Plan, Removal, foresee, plan_pruning, plan_removal
+    from rolltrace.keeper.report import Report, reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
-    from rolltrace.keeper.shipped import Removed, remove_shipped, set_shipped_policy, shipped_policy
+    from rolltrace.keeper.upkeep import vacuum
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
         "clean_output": "Cleaner",
         "outbox": "Outbox SendingPolicy",
+        "owners": "busy_hosts is_abandoned other_hosts remove_abandoned unfinished_files",
         "pending": "Pending asked_for",
         "plugin_checks": "installed_checks",
         "policy": "RetentionPolicy check_policy read_policy write_policy",
         "position": "SentBy",
         "process": "collect_rarely follow run run_once",
-        "pruning": "Foreseen Plan Removal foresee plan_pruning plan_removal undisturbed",
-        "report": "Report ShippingReport reports shipping_reports",
+        "pruning": "Foreseen Plan Removal foresee plan_pruning plan_removal",
+        "report": "Report reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
-        "shipped": "Removed remove_shipped set_shipped_policy shipped_policy",
+        "upkeep": "vacuum",
     },
 )
 """Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
@@ -47,31 +49,30 @@ __all__ = [
     "Pending",
     "Plan",
     "Removal",
-    "Removed",
     "Report",
     "RetentionPolicy",
     "Sender",
     "SendingPolicy",
     "SentBy",
-    "ShippingReport",
     "asked_for",
+    "busy_hosts",
     "check_policy",
     "collect_rarely",
     "decide",
     "follow",
     "foresee",
     "installed_checks",
+    "is_abandoned",
+    "other_hosts",
     "plan_pruning",
     "plan_removal",
     "read_policy",
-    "remove_shipped",
+    "remove_abandoned",
     "reports",
     "retain",
     "run",
     "run_once",
-    "set_shipped_policy",
-    "shipped_policy",
-    "shipping_reports",
-    "undisturbed",
+    "unfinished_files",
+    "vacuum",
     "write_policy",
 ]

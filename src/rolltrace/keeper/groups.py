@@ -7,16 +7,23 @@ inside a trajectory belongs to its group; a trajectory without a sample is a gro
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow.parquet as pq
+from rolltrace._guard import logger
+from rolltrace.tables import DataFile, Place, TableStore, open_scan, read_rows
+
+if TYPE_CHECKING:
+    import duckdb
 
 Row = Mapping[str, Any]
-"""A row of `Store.trajectories`, with `parent_trajectory_id` if it was begun inside another, or of `record_rows`."""
+"""The summary of a trajectory, or what was recorded for a group: from `read_summaries`."""
 
 WAITING = "waiting"
-"""Why a group is left alone for now: one of its trajectories runs, is not in the store yet, or lacks its reward."""
+"""Why a group is left alone for now: one of its trajectories runs, is not sent yet, or lacks its reward."""
+_COLUMNS = (
+    "trajectory_id, project, experiment, step, run, validate, sample_index, status, start_ns, end_ns, duration_s, "
+    "parent_trajectory_id"
+)
 
 
 class Group(NamedTuple):
@@ -32,8 +39,8 @@ class Group(NamedTuple):
     def ids(self) -> frozenset[str]:
         return frozenset(row["trajectory_id"] for row in self.rows)
 
-    def is_going_on(self, undrained: Container[str]) -> bool:
-        return any(row["status"] == "running" or row["trajectory_id"] in undrained for row in self.rows)
+    def is_going_on(self, unsent: Container[str]) -> bool:
+        return any(row["status"] == "running" or row["trajectory_id"] in unsent for row in self.rows)
 
 
 class Choice(NamedTuple):
@@ -50,18 +57,18 @@ class Choice(NamedTuple):
 
 
 def choose_groups(
-    groups: Iterable[Group], why_kept: Callable[[Group], str | None], *, undrained: Container[str] = ()
+    groups: Iterable[Group], why_kept: Callable[[Group], str | None], *, unsent: Container[str] = ()
 ) -> Choice:
     """Choose among groups; those that are still going on are left alone.
 
     Args:
         groups: From `groups_of`.
         why_kept: Says of a group why it is kept; None if it is not.
-        undrained: Trajectories of which the store does not have everything yet.
+        unsent: Trajectories that a backend is still to be given.
     """
     choice = Choice([], {})
     for group in groups:
-        why = WAITING if group.is_going_on(undrained) else why_kept(group)
+        why = WAITING if group.is_going_on(unsent) else why_kept(group)
         if why is None:
             choice.groups.append(group.ids)
         else:
@@ -96,10 +103,39 @@ def _root(row: Row, by_id: Mapping[str, Row]) -> Row:
         passed.add(row["trajectory_id"])
 
 
-def parents_in(parts: Iterable[Path]) -> dict[str, str | None]:
-    """The trajectories that are in the store, each with the one it was begun in."""
-    parents: dict[str, str | None] = {}
-    for part in parts:
-        rows = pq.read_table(part, columns=["trajectory_id", "parent_trajectory_id"], partitioning=None)
-        parents.update(zip(rows["trajectory_id"].to_pylist(), rows["parent_trajectory_id"].to_pylist()))
-    return parents
+def read_summaries(tables: TableStore, places: Iterable[Place] | None = None) -> list[Row]:
+    """All trajectories of a store or of some steps, and what was recorded for their groups (`is_group`).
+
+    A step of which a file is damaged is left out: who knows what that says about the others.
+    """
+    import duckdb
+
+    wanted = None if places is None else set(places)
+    files = {
+        name: [file for file in tables.files(name) if wanted is None or file.place in wanted]
+        for name in ("trajectories", "scores", "group_records")
+    }
+    with open_scan() as connection:
+        try:
+            return _read(connection, tables, files)
+        except duckdb.Error:
+            pass
+        rows = []
+        for place in sorted({file.place for file in files["trajectories"]}, key=str):
+            own = {name: [file for file in listed if file.place == place] for name, listed in files.items()}
+            try:
+                rows += _read(connection, tables, own)
+            except duckdb.Error as error:
+                logger.warning("step %s of %s is left out: %s", place.step, place.experiment, error)
+        return rows
+
+
+def _read(connection: duckdb.DuckDBPyConnection, tables: TableStore, files: Mapping[str, list[DataFile]]) -> list[Row]:
+    trajectories = read_rows(connection, tables.address, "trajectories", files["trajectories"], files["scores"])
+    records = read_rows(connection, tables.address, "group_records", files["group_records"])
+    answer = connection.execute(
+        f"SELECT {_COLUMNS}, reward, coalesce(flags, []) AS flags, false AS is_group FROM {trajectories} UNION ALL "
+        f"SELECT {_COLUMNS}, NULL, [], true FROM {records}"
+    )
+    names = [column[0] for column in answer.description or ()]
+    return [dict(zip(names, row)) for row in answer.fetchall()]

@@ -1,15 +1,14 @@
 """The folder of one backend: who sends, what was sent, what may be sent, and how it goes.
 
-    STORE/outbox/BACKEND/routes/             which experiments go there (store/routes.py)
+    STORE/outbox/BACKEND/routes/             which experiments go there (tables/routes.py)
     STORE/outbox/BACKEND/policy.json         which trajectories, and how much a day: `rolltrace sync --save`
     STORE/outbox/BACKEND/HOST/sent.jsonl     what a host gave it (keeper/position.py)
     STORE/outbox/BACKEND/HOST/state.json     how it goes, for people
     STORE/outbox/BACKEND/HOST/sender.log     what the sender's process and the vendor's library said
-    STORE/outbox/BACKEND/claims/             which host sends what (keeper/claims.py)
+    STORE/outbox/BACKEND/hosts/              which host sends for one that is gone (keeper/sending_hosts.py)
 
-The host that holds the lease sends, in the background, what any host has brought; each writes only to its own folder.
-On one host one sender works at a time, under a lock beside its journals. It gives the lock back between rounds, so that
-`rolltrace sync` gets its turn.
+Each host sends what it has recorded, and writes only to its own folder. On one host one sender works at a time, under a
+lock beside its journals. It gives the lock back between rounds, so that `rolltrace sync` gets its turn.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from rolltrace._amounts import size_of
 from rolltrace.errors import ConfigError
 from rolltrace.files import file_lock, make_folder, read_page, replace_file
 from rolltrace.journal import journal_folder
-from rolltrace.keeper.claims import Claims
 from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
+from rolltrace.keeper.sending_hosts import SendingHosts
 from rolltrace.query import compile_where
-from rolltrace.store import Route, outbox_folder, routes, sender_folder
+from rolltrace.tables import Route, address_in, outbox_folder, routes, sender_folder
 
 
 class SendingPolicy(msgspec.Struct, frozen=True):
@@ -85,13 +84,14 @@ class Outbox:
         self.folder = outbox_folder(store, backend)
         self.own_folder = sender_folder(store, backend)
         self.cleaner = Cleaner(store)
-        self.claims = Claims(self.folder / "claims")
+        self.is_shared = address_in(store).folder is not None
+        """Whether other hosts that use the store have this folder too."""
+        self.hosts = SendingHosts(self.folder, is_shared=self.is_shared)
         self.position = Position(self.own_folder / "sent.jsonl", self._of_others, self.cleaner.text)
 
     def _of_others(self) -> list[Path]:
-        """What other hosts gave to the backend; directly in the folder lies what an older version did."""
-        own = self.own_folder / "sent.jsonl"
-        return sorted({*self.folder.glob("*/sent.jsonl"), *self.folder.glob("sent.jsonl")} - {own})
+        """What other hosts gave to the backend."""
+        return sorted({*self.folder.glob("*/sent.jsonl")} - {self.own_folder / "sent.jsonl"})
 
     def routes(self) -> set[Route]:
         """The experiments that go to this backend by themselves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,13 +9,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rolltrace.backends import takes_parts
-from rolltrace.files import host_of, host_tag
-from rolltrace.keeper.claims import Claimed
+from rolltrace.files import host_of
 from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.position import HELD, REFUSED, SENT
+from rolltrace.keeper.position import HELD, SENT
+from rolltrace.keeper.sending_hosts import NO_HOST
 from rolltrace.query import Store, survey
-from rolltrace.store import outboxes
+from rolltrace.tables import outboxes
 
 QUIET_SEC = 2.0
 """How long nothing of a trajectory has come before it counts as complete: other processes may write to it."""
@@ -47,8 +45,8 @@ class Pending(NamedTuple):
     """Trajectories that the policy does not let through."""
     unsettled: int
     """Trajectories that ended a moment ago: perhaps more of them comes."""
-    in_doubt: frozenset[str] = frozenset()
-    """What another host has claimed and not noted as sent (keeper/claims.py)."""
+    elsewhere: int = 0
+    """Trajectories that another host is sending."""
 
     @property
     def total(self) -> int:
@@ -60,52 +58,41 @@ class Pending(NamedTuple):
         return self._replace(send=send, update=update)
 
 
-class Quiet:
-    """How long trajectories have been as they are, on the monotonic clock of whoever looks: the times in those of
-    other hosts are of other clocks."""
+class _Routed(NamedTuple):
+    """What is due without being asked for: rows of a survey, and which of them."""
 
-    def __init__(self) -> None:
-        self._first_seen: dict[str, tuple[int, float]] = {}
+    table: pa.Table
+    due: Any
+    newer: Any
+    held: Any
 
-    def since_sec(self, rows: pa.Table) -> list[float]:
-        """For each of these rows of a survey, how long ago it was first seen with so many records."""
-        now = time.monotonic()
-        before, self._first_seen = self._first_seen, {}
-        for trajectory_id, records in zip(rows["trajectory_id"].to_pylist(), rows["records"].to_pylist()):
-            earlier = before.get(trajectory_id)
-            self._first_seen[trajectory_id] = earlier if earlier and earlier[0] == records else (records, now)
-        return [now - since for _, since in self._first_seen.values()]
+    @property
+    def waiting(self) -> pa.Table:
+        return self.table.filter(pc.or_(self.due, self.newer))
 
 
-def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, quiet: Quiet | None = None) -> Pending:
-    """What is to be sent without being asked for: complete trajectories of routed experiments, as the policy says.
+def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
+    """What this host is to send without being asked for: complete trajectories of routed experiments, as the policy
+    says. Takes the place of hosts that are gone.
 
     Args:
         store, outbox: From where, and to which backend.
         quiet_sec: How long nothing of a trajectory has come before it counts as complete.
-        quiet: Remembers those of other hosts from look to look; they count as complete at once if not given.
     """
-    outbox.claims.look()
-    outbox.position.load()
-    places = sorted(outbox.routes())
-    surveyed = survey(store, places=places, where=outbox.policy.where)
-    table = outbox.position.compare(surveyed)
-    unknown = pc.is_null(table["state"])
-    grown = _fill(pc.and_(pc.equal(table["state"], SENT), pc.greater(table["records"], table["known_records"])))
-    due = pc.or_(pc.and_(unknown, table["wanted"]), grown)
-    newer = pc.and_(_newer_scores(table), pc.invert(due))
-    in_doubt = _in_doubt(table, pc.or_(due, newer), outbox)
-    clear = _clear(table, in_doubt)
-    due, newer = pc.and_(due, clear), pc.and_(newer, clear)
-    complete = _complete(table, due, quiet_sec, quiet)
-    held = pc.or_(pc.and_(unknown, pc.invert(table["wanted"])), _fill(pc.equal(table["state"], HELD)))
-    return Pending(
-        _items(table, pc.and_(due, complete)),
-        _items(table, newer),
-        _count(held),
-        _count(pc.and_(due, pc.invert(complete))),
-        in_doubt,
-    )
+    look = _look(store, outbox)
+    waiting = look.waiting
+    newest = pa.table({"host": _hosts(waiting), "last_ns": waiting["last_ns"]}).group_by("host")
+    newest_by_host = dict(zip(*newest.aggregate([("last_ns", "max")]).to_pydict().values()))
+    return _count_pending(look, _recorded_by(look.table, outbox.hosts.choose(newest_by_host)), quiet_sec)
+
+
+def routed_anywhere(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
+    """As `routed`, for all hosts together, as far as this one knows what the others have sent."""
+    look = _look(store, outbox)
+    ours: Any = pa.scalar(True)
+    if not outbox.is_shared:
+        ours = _recorded_by(look.table, outbox.hosts.choose(dict.fromkeys(_hosts(look.waiting).to_pylist(), 0)))
+    return _count_pending(look, ours, quiet_sec)
 
 
 def asked_for(
@@ -121,10 +108,9 @@ def asked_for(
 
     Args:
         store, outbox: From where, and to which backend.
-        again: Also what the backend has already, and what another host may be sending.
+        again: Also what the backend has already, and what another host is sending.
         places, where, conditions: As in `query.finished.survey`.
     """
-    outbox.claims.look()
     outbox.position.load()
     table = outbox.position.compare(survey(store, places=places, where=where, **conditions))
     table = table.filter(table["wanted"])
@@ -134,66 +120,74 @@ def asked_for(
     grown = _fill(pc.and_(has, pc.greater(table["records"], table["known_records"])))
     due = pc.or_(pc.invert(has), grown)
     newer = pc.and_(_newer_scores(table), pc.invert(due))
-    in_doubt = _in_doubt(table, pc.or_(due, newer), outbox)
-    clear = _clear(table, in_doubt)
-    return Pending(_items(table, pc.and_(due, clear)), _items(table, pc.and_(newer, clear)), 0, 0, in_doubt)
+    elsewhere = pc.is_in(table["trajectory_id"], value_set=_sent_by_others(store, outbox))
+    here = pc.invert(elsewhere)
+    return Pending(
+        _items(table, pc.and_(due, here)),
+        _items(table, pc.and_(newer, here)),
+        0,
+        0,
+        _count(pc.and_(pc.or_(due, newer), elsewhere)),
+    )
 
 
 def unsent(store: Store) -> set[str]:
     """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
     trajectory_ids: set[str] = set()
-    for backend in itertools.filterfalse(takes_parts, outboxes(store.path)):
-        outbox = Outbox(store.path, backend)
-        pending = routed(store, outbox, quiet_sec=0.0)
+    for backend in outboxes(store.path):
+        pending = routed_anywhere(store, Outbox(store.path, backend), quiet_sec=0.0)
         trajectory_ids.update(item.trajectory_id for item in pending.send)
-        trajectory_ids.update(pending.in_doubt)
     return trajectory_ids
 
 
-def _in_doubt(table: pa.Table, mask: Any, outbox: Outbox) -> frozenset[str]:
-    """Those of the chosen rows that another host has claimed, unless it is noted that they were sent as claimed."""
-    theirs = outbox.claims.theirs
-    if not theirs:
-        return frozenset()
-    claimed = pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(theirs), type=pa.string()))
-    rows = table.filter(pc.and_(mask, claimed)).select(["trajectory_id", "state", "known_records", "known_scored_ns"])
-    return frozenset(
-        row["trajectory_id"] for row in rows.to_pylist() if not _is_noted(row, theirs[row["trajectory_id"]])
+def _look(store: Store, outbox: Outbox) -> _Routed:
+    outbox.position.load()
+    surveyed = survey(store, places=sorted(outbox.routes()), where=outbox.policy.where)
+    table = outbox.position.compare(surveyed)
+    unknown = pc.is_null(table["state"])
+    grown = _fill(pc.and_(pc.equal(table["state"], SENT), pc.greater(table["records"], table["known_records"])))
+    due = pc.or_(pc.and_(unknown, table["wanted"]), grown)
+    newer = pc.and_(_newer_scores(table), pc.invert(due))
+    held = pc.or_(pc.and_(unknown, pc.invert(table["wanted"])), _fill(pc.equal(table["state"], HELD)))
+    return _Routed(table, due, newer, held)
+
+
+def _count_pending(look: _Routed, ours: Any, quiet_sec: float) -> Pending:
+    due, complete = pc.and_(look.due, ours), _complete(look.table, quiet_sec)
+    return Pending(
+        _items(look.table, pc.and_(due, complete)),
+        _items(look.table, pc.and_(look.newer, ours)),
+        _count(look.held),
+        _count(pc.and_(due, pc.invert(complete))),
     )
 
 
-def _is_noted(row: dict[str, Any], claimed: Claimed) -> bool:
-    """Whether somebody has noted what became of a trajectory as it was claimed."""
-    if row["state"] is None or row["known_records"] < claimed.records:
-        return False
-    if row["state"] == SENT:
-        return bool(row["known_records"] > claimed.records or row["known_scored_ns"] >= claimed.scored_ns)
-    return bool(row["state"] == REFUSED)
+def _sent_by_others(store: Store, outbox: Outbox) -> pa.Array:
+    """The trajectories that other hosts are sending right now, without being asked."""
+    others: set[str] = set()
+    if outbox.is_shared and outbox.routes():
+        waiting = _look(store, outbox).waiting
+        others = outbox.hosts.left_to_others(set(_hosts(waiting).to_pylist()))
+    if not others:
+        return pa.array([], pa.string())
+    return waiting.filter(_recorded_by(waiting, others))["trajectory_id"].combine_chunks()
 
 
-def _clear(table: pa.Table, in_doubt: frozenset[str]) -> Any:
-    return pc.invert(pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(in_doubt), type=pa.string())))
+def _hosts(table: pa.Table) -> pa.Array:
+    """For each row, the tag of the host that recorded the trajectory."""
+    tags = {worker: host_of(worker or "") or NO_HOST for worker in table["worker"].unique().to_pylist()}
+    return pa.array([tags[worker] for worker in table["worker"].to_pylist()], pa.string())
 
 
-def _complete(table: pa.Table, due: Any, quiet_sec: float, quiet: Quiet | None) -> Any:
+def _recorded_by(table: pa.Table, hosts: set[str]) -> Any:
+    return pc.is_in(_hosts(table), value_set=pa.array(sorted(hosts), pa.string()))
+
+
+def _complete(table: pa.Table, quiet_sec: float) -> Any:
     """Which trajectories get nothing more, as far as anybody can tell."""
     now_ns = time.time_ns()
     complete = pc.and_(_older(table, now_ns, quiet_sec), pc.equal(table["open"], 0))
-    complete = pc.or_(complete, _older(table, now_ns, quiet_sec + _PATIENCE_SEC))
-    if quiet is None:
-        return complete
-    mine = host_tag()
-    others = [writer for writer in table["worker"].unique().to_pylist() if host_of(writer or "") not in (None, mine)]
-    foreign = pc.and_(due, pc.is_in(table["worker"], value_set=pa.array(others, type=pa.string())))
-    rows = table.filter(foreign)
-    restless = [
-        trajectory_id
-        for trajectory_id, since_sec in zip(rows["trajectory_id"].to_pylist(), quiet.since_sec(rows))
-        if since_sec < quiet_sec
-    ]
-    return pc.and_(
-        complete, pc.invert(pc.is_in(table["trajectory_id"], value_set=pa.array(restless, type=pa.string())))
-    )
+    return pc.or_(complete, _older(table, now_ns, quiet_sec + _PATIENCE_SEC))
 
 
 def _newer_scores(table: pa.Table) -> Any:

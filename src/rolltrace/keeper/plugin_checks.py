@@ -3,16 +3,14 @@
     [project.entry-points."rolltrace.checks"]
     many_searches = "my_package.checks:many_searches"
 
-The drainer says which trajectories ended in a segment. That is remembered in a small file beside the journals until
-they are checked, and what is found goes to a part that is named after that file: after a kill at any point, nothing is
-lost and nothing is there twice. A fault in a plug-in costs its look at one trajectory, which is flagged
-`check_failed`.
+Whoever drains remembers which trajectories ended in a batch, in a small file beside the journals (`drain.ended`), until
+they are checked. What is found is committed under the name of that file: after a kill at any point, nothing is lost and
+nothing is there twice. An error in a plug-in costs its look at one trajectory, which is flagged `check_failed`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -21,20 +19,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rolltrace._guard import faults, logger
-from rolltrace.drain import Ended, Finding, Redactor, fit_row
+from rolltrace.drain import Ended, Finding, Redactor, Row, TableRows, fit_row
 from rolltrace.errors import QueryError
-from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
 from rolltrace.journal import journal_folder
 from rolltrace.record import FLAGS, sample_columns
-from rolltrace.store import Partition, write_part
+from rolltrace.tables import ConflictError, TableStore, address_in
 
 if TYPE_CHECKING:
     from rolltrace.query import Store, Trajectory
 
 Check = Callable[["Trajectory"], Iterable[Any] | None]
-_AT_ONCE = 50
-"""How many trajectories are checked before draining has its turn again."""
 _FLAG_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _decoder = msgspec.msgpack.Decoder(Ended)
 
@@ -58,8 +53,8 @@ def _load(point: EntryPoint) -> Plugin:
     package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
     try:
         check = point.load()
-    except (Exception, SystemExit) as fault:  # it is somebody else's code, and may do anything
-        return Plugin(point.name, package, None, f"{type(fault).__name__}: {fault}")
+    except (Exception, SystemExit) as error:  # it is somebody else's code, and may do anything
+        return Plugin(point.name, package, None, f"{type(error).__name__}: {error}")
     if not callable(check):
         return Plugin(point.name, package, None, f"{point.value} is not a function")
     return Plugin(point.name, package, check)
@@ -80,20 +75,6 @@ class PluginChecks:
             else:
                 _count(plugin.name, f"cannot be loaded: {plugin.problem}", None)
 
-    @property
-    def on_ended(self) -> Callable[[Ended], None] | None:
-        """What the drainer tells; None if nobody wants to know."""
-        return self._remember if self._checks else None
-
-    def _remember(self, ended: Ended) -> None:
-        names = [name for name in self._checks if is_on(ended.checks, name)]
-        if not ended.trajectory_ids or not names:
-            return
-        for number, at in enumerate(range(0, len(ended.trajectory_ids), _AT_ONCE)):
-            batch = ended._replace(trajectory_ids=ended.trajectory_ids[at : at + _AT_ONCE])
-            path = self._folder / f"{ended.segment}.{number:06d}.ended"
-            replace_file(path, msgspec.msgpack.encode(batch))
-
     def check_next(self) -> bool:
         """Check some trajectories; False if none wait."""
         path = min(self._folder.glob("*.ended"), default=None) if self._checks else None
@@ -101,8 +82,8 @@ class PluginChecks:
             return False
         try:
             ended = _decoder.decode(path.read_bytes())
-        except msgspec.MsgspecError as fault:
-            logger.warning("%s cannot be read, its trajectories are not checked: %s", path, fault)
+        except msgspec.MsgspecError as error:
+            logger.warning("%s cannot be read, its trajectories are not checked: %s", path, error)
         else:
             self._check(ended, f"plugin-{path.stem}")
         path.unlink(missing_ok=True)
@@ -113,15 +94,19 @@ class PluginChecks:
 
         store = self._store = self._store or open_store(self._path)
         store.refresh()
-        rows: dict[Partition, list[dict[str, Any]]] = defaultdict(list)
+        shaped = TableRows()
         for trajectory in _read(store, ended.trajectory_ids):
-            partition = Partition(trajectory.project, trajectory.experiment, trajectory.step)
             for name, check in self._checks.items():
                 if is_on(ended.checks, name):
-                    rows[partition] += self._rows(name, check, trajectory)
-        for partition, findings in rows.items():
-            if findings:
-                write_part(self._path, partition, FLAGS, source, findings)
+                    for row in self._rows(name, check, trajectory):
+                        shaped.add_row(Row.of(FLAGS, row))
+        if shaped.is_empty:
+            return
+        tables = TableStore(address_in(self._path))
+        try:
+            tables.commit_batch(shaped.write_files(tables.address), {source: 0})
+        except ConflictError:  # another drainer has just done the same
+            return
 
     def _rows(self, name: str, check: Check, trajectory: Trajectory) -> list[dict[str, Any]]:
         rows = [self._row(trajectory, finding) for finding in _findings(name, check, trajectory)]
@@ -161,22 +146,22 @@ def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:
 
 
 def _findings(name: str, check: Check, trajectory: Trajectory) -> Iterator[Finding]:
-    """What one plug-in says of one trajectory; its faults as findings too."""
+    """What one plug-in says of one trajectory; its errors as findings too."""
     try:
         answer = check(trajectory)
         for flag in [answer] if isinstance(answer, str) else answer or ():
             try:
                 finding = _finding(flag)
-            except (TypeError, ValueError) as fault:
-                finding = _failed(name, trajectory, fault)
+            except (TypeError, ValueError) as error:
+                finding = _failed(name, trajectory, error)
             yield finding
-    except (Exception, SystemExit) as fault:  # a check may be a generator, which fails while it is read
-        yield _failed(name, trajectory, fault)
+    except (Exception, SystemExit) as error:  # a check may be a generator, which fails while it is read
+        yield _failed(name, trajectory, error)
 
 
-def _failed(name: str, trajectory: Trajectory, fault: BaseException) -> Finding:
-    _count(name, f"on the trajectory {trajectory.trajectory_id}", fault)
-    return Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"})
+def _failed(name: str, trajectory: Trajectory, error: BaseException) -> Finding:
+    _count(name, f"on the trajectory {trajectory.trajectory_id}", error)
+    return Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(error).__name__}: {error}"})
 
 
 def _finding(answer: Any) -> Finding:
@@ -191,11 +176,11 @@ def _finding(answer: Any) -> Finding:
     return Finding(flag, detail, op_id)
 
 
-def _count(name: str, what: str, fault: BaseException | None) -> None:
-    """Count a fault of a plug-in, and log the first. Never raised, strict or not: it is not ours."""
+def _count(name: str, what: str, error: BaseException | None) -> None:
+    """Count an error of a plug-in, and log the first. Never raised, strict or not: it is not ours."""
     label = f"plug-in check {name}"
     faults[label] += 1
     if faults[label] == 1:
         logger.error(
-            "the plug-in check %s failed: %s. Further failures of it are only counted.", name, what, exc_info=fault
+            "the plug-in check %s failed: %s. Further failures of it are only counted.", name, what, exc_info=error
         )

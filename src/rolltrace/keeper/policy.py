@@ -123,7 +123,7 @@ def choose(
     policy: RetentionPolicy,
     *,
     rewarded: Container[tuple[str, str]] = (),
-    undrained: Container[str] = (),
+    unsent: Container[str] = (),
 ) -> Choice:
     """Choose from the trajectories of whole steps.
 
@@ -131,7 +131,7 @@ def choose(
         rows: All trajectories of one step or several.
         policy: What to keep.
         rewarded: The (project, experiment) that have rewards in other steps.
-        undrained: Trajectories of which the store does not have everything yet.
+        unsent: Trajectories that a backend is still to be given.
     """
     groups = groups_of(rows)
     roots = [row for group in groups for row in group.roots]
@@ -145,7 +145,7 @@ def choose(
             return WAITING
         return _reason(group, policy, slowest)
 
-    return choose_groups(groups, why_kept, undrained=undrained)
+    return choose_groups(groups, why_kept, unsent=unsent)
 
 
 def _lacks_a_reward(group: Group) -> bool:

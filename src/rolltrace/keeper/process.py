@@ -11,20 +11,22 @@ start at once are one a moment later; when it is killed, the next file that any 
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from rolltrace._guard import caught, logger
-from rolltrace.drain import Drainer
-from rolltrace.files import can_map
+from rolltrace.drain import Follower
+from rolltrace.errors import OutageError
 from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_undrained, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
-from rolltrace.keeper.upkeep import Upkeep
-from rolltrace.store import GRACE_SEC
+from rolltrace.keeper.upkeep import Upkeep, settle_steps
 
-_LOOK_EVERY_SEC = 0.5
+COMMIT_EVERY_SEC = 2.0
+"""How often what was recorded becomes readable. A commit costs the same however little it holds."""
+_LOOK_EVERY_SEC = 0.25
 _IDLE_SEC = 60.0
 _ALLOCATIONS_PER_COLLECTION = 70_000
 
@@ -45,56 +47,50 @@ def run(store: Path) -> int:
     return 0
 
 
-def follow(store: Path, *, idle_sec: float = _IDLE_SEC, grace_sec: float = GRACE_SEC, threads: bool = False) -> None:
+def follow(
+    store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False, ended: threading.Event | None = None
+) -> None:
     """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock.
 
     Args:
         store: The store.
         idle_sec: How long to wait for news.
-        grace_sec: How long parts that were replaced by others stay, for those who are reading them.
         threads: Send in threads, where no process may be started.
+        ended: Set by whoever wants it to come to its end.
     """
-    try:
-        _follow(store, idle_sec=idle_sec, grace_sec=grace_sec, threads=threads)
-    finally:
-        remove_spares(journal_folder(store))
-
-
-def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) -> None:
     plugins = PluginChecks(store)
-    # Where journals are appended to, nobody would take them.
-    drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=can_map(journal_folder(store)))
     senders = SenderProcesses(store, threads=threads)
-    upkeep = Upkeep(store, grace_sec=grace_sec)
-    try:
-        _keep_house(store, plugins, drainer, senders, upkeep, idle_sec)
-    finally:
-        upkeep.close()
-
-
-def _keep_house(
-    store: Path, plugins: PluginChecks, drainer: Drainer, senders: SenderProcesses, upkeep: Upkeep, idle_sec: float
-) -> None:
+    follower = Follower(store, makes_spares=True)
+    upkeep = Upkeep(store)
     last_news = time.monotonic()
+    next_at = 0.0
     while True:
-        try:
-            news = drainer.drain()
-        except OSError as fault:  # a full disk, most likely; the journals wait
-            logger.warning("draining is postponed: %s", fault)
-            news = 0
-        checked = _check_next(plugins)
-        news += checked
-        senders.wake(news=news > 0)
         now = time.monotonic()
-        if news:
+        news, checked = 0, False
+        if now >= next_at:
+            try:
+                news = follower.drain()
+            except (OSError, OutageError) as error:  # a full disk, or a bucket that does not answer; the journals wait
+                logger.warning("draining is postponed: %s", error)
+            next_at = time.monotonic() + COMMIT_EVERY_SEC
+            checked = _check_next(plugins)
+            senders.wake(news=news > 0 or checked)
+            note_undrained(store)
+        if news or checked:
             last_news = now
-        note_undrained(store)
-        worked = upkeep.turn(news=news > 0)
+        upkeep.turn(news=news > 0)
         idle = now - last_news > (idle_sec if journal_files(store) else idle_sec / 10)
-        if idle and not worked and not upkeep.waits:
+        if idle and not upkeep.waits:
+            remove_spares(journal_folder(store))
             return
-        if not checked and not worked:
+        if ended is not None and ended.is_set():
+            upkeep.wait()
+            return
+        if not checked:
+            # A writer that waits in `flush` has begun a new file: it is not kept waiting.
             time.sleep(_LOOK_EVERY_SEC)
+            if follower.has_sealed_files():
+                next_at = 0.0
 
 
 def _check_next(plugins: PluginChecks) -> bool:
@@ -106,19 +102,29 @@ def _check_next(plugins: PluginChecks) -> bool:
         return False
 
 
-def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-    """Drain all that waits now, after whoever is draining at the moment. Gives the exit code."""
+def run_once(
+    store: Path,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    folders: frozenset[Path] | None = None,
+) -> int:
+    """Drain all that waits now, after whoever is draining at the moment. Gives the exit code.
+
+    Args:
+        store: The store.
+        progress: Told how many bytes are done, and of how many.
+        folders: The journals of a host that is gone; by default those of this host.
+    """
     plugins = PluginChecks(store)
-    drainer = Drainer(store, on_ended=plugins.on_ended)
+    follower = Follower(store, folders=folders)
     while True:
-        with drainer.working() as alone:
+        with follower.working() as alone:
             if alone:
-                drainer.drain(progress)
+                follower.drain(progress)
                 while _check_next(plugins):
                     pass
                 note_undrained(store)
-                if not drainer.postponed:
+                if not follower.postponed:
+                    if follower.batches:
+                        settle_steps(store)
                     return 0
-        if not drainer.waiting():
-            return 0
         time.sleep(_LOOK_EVERY_SEC)

@@ -1,8 +1,8 @@
 """Give pending trajectories to one backend, batch by batch, and remember each batch before the next.
 
 At least once: a kill between the vendor's answer and our note repeats a batch, under the same ids. No host sends what
-another one sends (`claims`). Batches are bounded in count and bytes. After a failure trajectories go one by one for a
-while, so that one that the backend chokes on is found, and cannot stand in the way of the others.
+another one sends (`sending_hosts`). Batches are bounded in count and bytes. After a failure trajectories go one by one
+for a while, so that one that the backend chokes on is found, and cannot stand in the way of the others.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from itertools import groupby
 from rolltrace._guard import logger
 from rolltrace.backends import Backend
 from rolltrace.errors import BackendError, MissingExtraError
-from rolltrace.keeper.claims import Overtaken
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
 from rolltrace.query import Read, Store, Trajectory, read_finished
-from rolltrace.store import save_links
+from rolltrace.tables import save_links
 
-MOST_TRAJECTORIES = 32
+MAX_TRAJECTORIES = 32
 """In one batch."""
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """In one batch, as JSON; a single larger trajectory is a batch of its own."""
-_MOST_FAILURES = 5
-_LONGEST_REASON = 500
+_MAX_FAILURES = 5
+_MAX_REASON_CHARS = 500
 
 Progress = Callable[[int, int], None]
 STOPS = (BackendError, MissingExtraError)
@@ -43,16 +42,16 @@ class Sender:
         self._outbox = outbox
         self._position = outbox.position
         self._backend = backend
-        self._most = MOST_TRAJECTORIES
+        self._max_batch = MAX_TRAJECTORIES
         self._failures: Counter[str] = Counter()
         """How often a trajectory failed alone."""
         self._worked_since: set[str] = set()
         """Those after whose failure others went through: it is not the vendor that is down."""
-        self._typical_bytes = MOST_BYTES // 8
+        self._typical_bytes = MAX_BYTES // 8
         self.sent = self.updated = self.refused = self.held_back = 0
         """How many trajectories, since it was made."""
         self.left = Pending([], [], 0, 0)
-        """What the last `send` did not come to: because of an outage, its deadline or another host."""
+        """What the last `send` did not come to, because of an outage or its deadline."""
         self.calling_since: float | None = None
         """When the backend was called, on the monotonic clock; None if it is not at work."""
 
@@ -87,11 +86,6 @@ class Sender:
                         self._give(batch, call)
                     done.update(item.trajectory_id for item in batch)
             progress(len(done), pending.total)
-        except Overtaken:
-            return
-        except Exception:
-            self._outbox.claims.release()
-            raise
         finally:
             self.left = pending.without(done)
 
@@ -103,7 +97,7 @@ class Sender:
             of_step = list(group)
             at = 0
             while at < len(of_step):
-                count = max(1, min(self._most, MOST_BYTES // self._typical_bytes))
+                count = max(1, min(self._max_batch, MAX_BYTES // self._typical_bytes))
                 yield of_step[at : at + count]
                 at += count
         for item in sorted(suspects, key=lambda item: self._failures[item.trajectory_id]):
@@ -118,7 +112,6 @@ class Sender:
         return True
 
     def _give(self, batch: list[Item], call: Callable[[list[Item], list[Read]], None]) -> None:
-        self._outbox.claims.take(batch)
         broken: dict[str, Exception] = {}
         ids = [item.trajectory_id for item in batch]
         reads = list(read_finished(self._store, ids, batch[0].step, on_fault=broken.__setitem__))
@@ -134,8 +127,8 @@ class Sender:
                 call(some, some_reads)
             except STOPS:
                 raise
-            except Exception as fault:
-                self._failed(some, fault)
+            except Exception as error:
+                self._failed(some, error)
             else:
                 self._went_through(some)
             finally:
@@ -144,8 +137,8 @@ class Sender:
     def _refuse_broken(self, items: list[Item], broken: dict[str, Exception], are_there: bool) -> None:
         """Those that cannot be read from the store. One that the vendor has already stays as it is there."""
         for item in items:
-            fault = broken[item.trajectory_id]
-            reason = f"cannot be read: {type(fault).__name__}: {fault}"[:_LONGEST_REASON]
+            error = broken[item.trajectory_id]
+            reason = f"cannot be read: {type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
             logger.warning("refused: %s: %s", item.trajectory_id, reason)
             entry = Entry(REFUSED, item.trajectory_id, item.records, reason=reason)
             self._position.add(
@@ -158,7 +151,7 @@ class Sender:
         for trajectory_id, reason in refused.items():
             logger.warning("refused: %s: %s", trajectory_id, reason)
         entries = [
-            Entry(REFUSED, item.trajectory_id, item.records, reason=refused[item.trajectory_id][:_LONGEST_REASON])
+            Entry(REFUSED, item.trajectory_id, item.records, reason=refused[item.trajectory_id][:_MAX_REASON_CHARS])
             if item.trajectory_id in refused
             else self._sent(item, each, each.bytes)
             for item, each in zip(batch, reads)
@@ -194,21 +187,21 @@ class Sender:
             self._failures.pop(item.trajectory_id, None)
             self._worked_since.discard(item.trajectory_id)
         self._worked_since.update(self._failures)
-        self._most = min(MOST_TRAJECTORIES, 2 * self._most)
+        self._max_batch = min(MAX_TRAJECTORIES, 2 * self._max_batch)
 
-    def _failed(self, batch: list[Item], fault: Exception) -> None:
+    def _failed(self, batch: list[Item], error: Exception) -> None:
         """Raise it, unless it is this one trajectory's fault: then it counts as refused."""
-        self._most = 1
+        self._max_batch = 1
         if len(batch) > 1:  # one of them, perhaps: from now on each goes alone, whatever new ones come
             self._failures.update({item.trajectory_id: 0 for item in batch})
-            raise fault
+            raise error
         ((trajectory_id, _, records, _),) = batch
         self._failures[trajectory_id] += 1
-        if self._failures[trajectory_id] < _MOST_FAILURES or trajectory_id not in self._worked_since:
-            raise fault
-        logger.error("given up: %s fails while others go through", trajectory_id, exc_info=fault)
-        reason = f"failed {_MOST_FAILURES} times while others went through: {type(fault).__name__}: {fault}"
-        self._position.add([Entry(REFUSED, trajectory_id, records, reason=reason[:_LONGEST_REASON])])
+        if self._failures[trajectory_id] < _MAX_FAILURES or trajectory_id not in self._worked_since:
+            raise error
+        logger.error("given up: %s fails while others go through", trajectory_id, exc_info=error)
+        reason = f"failed {_MAX_FAILURES} times while others went through: {type(error).__name__}: {error}"
+        self._position.add([Entry(REFUSED, trajectory_id, records, reason=reason[:_MAX_REASON_CHARS])])
         self._failures.pop(trajectory_id)
         self._worked_since.discard(trajectory_id)
         self.refused += 1
@@ -219,7 +212,7 @@ def _bounded(batch: Sequence[Item], reads: Sequence[Read]) -> Iterator[tuple[lis
     items: list[Item] = []
     piece: list[Read] = []
     for item, each in zip(batch, reads):
-        if items and sum(one.bytes for one in piece) + each.bytes > MOST_BYTES:
+        if items and sum(one.bytes for one in piece) + each.bytes > MAX_BYTES:
             yield items, piece
             items, piece = [], []
         items.append(item)

@@ -8,16 +8,15 @@ import sys
 import time
 from pathlib import Path
 
-from rolltrace.backends import takes_parts
 from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_file
 from rolltrace.journal import SegmentReader, journal_files
-from rolltrace.store import Lease, note_routes, outboxes, routes, sender_folder, sending_duty
+from rolltrace.tables import note_routes, outboxes, routes, sender_folder
 
 STOPPED = 3
 """A sender's exit code: do not start it again, somebody must do something first."""
-_SECONDS_BETWEEN = 5.0
+_RESTART_SEC = 5.0
 
 
 class SenderProcesses:
@@ -34,7 +33,6 @@ class SenderProcesses:
         self._started: dict[str, float] = {}
         self._stopped: set[str] = set()
         self._seen_files: set[Path] = set()
-        self._leases: dict[str, Lease] = {}
         self._redactor = Redactor.of(store)
 
     def wake(self, *, news: bool) -> None:
@@ -49,7 +47,7 @@ class SenderProcesses:
                 self._ensure(name, news)
 
     def _note_routes(self) -> None:
-        """From live journals too: sending need not wait until the first of them is drained."""
+        """From new journals: sending need not wait until they are drained."""
         listed = set(journal_files(self._store))
         for path in listed - self._seen_files:
             try:
@@ -62,15 +60,9 @@ class SenderProcesses:
         if self._threads:
             if name not in self._in_threads:
                 self._in_threads.add(name)
-                # With all of query: not in a drainer's process.
-                if takes_parts(name):
-                    from rolltrace.keeper.ship_loop import ship_in_thread
+                from rolltrace.keeper.sender_loop import send_in_thread  # with all of query: not in a drainer's process
 
-                    ship_in_thread(self._store)
-                else:
-                    from rolltrace.keeper.sender_loop import send_in_thread
-
-                    send_in_thread(self._store, name)
+                send_in_thread(self._store, name)
             return
         process = self._processes.get(name)
         code = None if process is None else process.poll()
@@ -79,21 +71,18 @@ class SenderProcesses:
         if code == STOPPED:
             self._stopped.add(name)
             return
-        if self._leases.setdefault(name, Lease(self._store, sending_duty(name))).is_elsewhere():
-            return
         crashed = code not in (None, 0)
         first = name not in self._started
-        if (first or news or crashed) and time.monotonic() - self._started.get(name, -1e9) > _SECONDS_BETWEEN:
+        if (first or news or crashed) and time.monotonic() - self._started.get(name, -1e9) > _RESTART_SEC:
             self._started[name] = time.monotonic()
             self._processes[name] = self._start(name)
 
     def _start(self, name: str) -> subprocess.Popen[bytes]:
         folder = sender_folder(self._store, name)
         make_folder(folder)
-        loop = "ship_loop" if takes_parts(name) else "sender_loop"
         with open(folder / "sender.log", "ab", opener=open_file) as log:
             return subprocess.Popen(
-                [sys.executable, "-m", f"rolltrace.keeper.{loop}", str(self._store), name],
+                [sys.executable, "-m", "rolltrace.keeper.sender_loop", str(self._store), name],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,197 +1,268 @@
-"""What a store needs besides draining: merging parts, removing those that were merged, applying its retention policy.
+"""What a store needs besides draining: steps that have settled become one file per table, its retention policy is
+applied, old files go.
 
-Draining comes first, but not alone: under a steady load there is always something to drain, and a store that is never
-merged becomes slow. So upkeep has a share of the time of its own, and all of it when there is nothing to drain.
+It happens in a thread, because large steps take longer than a batch may wait, and takes a share of the time while there
+is something to drain. Every host does it: each piece of work is one commit per table, and whoever comes second finds a
+conflict or nothing to do.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from rolltrace._guard import caught, logger
+from rolltrace.errors import RolltraceError, StoreError
+from rolltrace.files import replace_file
+from rolltrace.journal import journal_files, journal_folder
+from rolltrace.keeper.owners import remove_abandoned
 from rolltrace.keeper.policy import policy_changed_ns
-from rolltrace.keeper.shipped import remove_shipped, shipped_policy
-from rolltrace.lake import choosing, kinds
-from rolltrace.store import (
-    GRACE_SEC,
-    Lease,
-    compact,
-    finished_steps,
-    other_hosts,
-    part_entries,
-    pruning_is_planned,
-    remove_abandoned,
-    remove_replaced,
-    step_folders,
+from rolltrace.tables import (
+    TABLE_SCHEMAS,
+    Place,
+    TableStore,
+    address_in,
+    compact_place,
+    find_moving,
+    fragmented_places,
+    hidden_files,
+    merge_batches,
+    moving_places,
+    place_late_scores,
+    waiting_scores,
 )
 
 _SHARE = 0.2
 """How much of the time upkeep may take while there is something to drain."""
-_EVERY_SEC = 2.0
-_TURN_SEC = 1.0
-"""How long one turn takes, at most one merging more, before draining has its turn again."""
-_SWEEP_EVERY_SEC = 300.0
-_LOOK_AT_OTHERS_SEC = 30.0
+_LOOK_EVERY_SEC = 10.0
+_LOOK_AT_OTHERS_SEC = 60.0
+"""How often to look though nothing was drained here: another host may have brought something, or died."""
+_TURN_SEC = 2.0
+"""No piece of work begins later than this after a turn began."""
+_QUIET_SEC = 30.0
+"""How long nothing has come to a step before it counts as settled; longer for a large one."""
+_FINISHED_SEC = 10.0
+"""The same, when a later step of the experiment has begun."""
+_IDLE_SEC = 4.0
+"""The same, when nothing is recorded here: then there is time."""
+_BYTES_PER_QUIET_SEC = 4 << 20
+_STAY_SEC = 60.0
+"""How long a drainer with nothing to drain stays for steps that have not settled."""
 _RETRY_SEC = 30.0
 """How long after a failure, such as a full disk, nothing is tried."""
-_PARTS_WORTH_MERGING = 4
-_FEW_STEPS = 8
-_FEW_BYTES = 4 << 20
+_SWEEP_EVERY_SEC = 300.0
+_LATE_SCORES_SEC = 60.0
+"""How often scores without a step are looked up again, though no other ones have come."""
+VACUUM_HOURS = 1
+"""How long files that a commit has removed stay, for those who are reading them; and how often that is looked after."""
 
 
 class Upkeep:
-    """The upkeep of one store, a turn at a time. The caller holds the drainer's lock.
+    """The upkeep of one store, as the drainer of one host does it."""
 
-    What concerns the whole store is done by the one host that holds the lease (`store.lease`), for all of them.
-    """
-
-    def __init__(self, store: Path, *, grace_sec: float = GRACE_SEC) -> None:
+    def __init__(self, store: Path) -> None:
         self._store = store
-        self._lease = Lease(store)
-        self._look_at = 0.0
-        """When to look again at what other hosts have brought."""
-        self._changed_ns: dict[Path, int] = {}
-        """When the folder of each step changed last."""
-        self._grace_sec = grace_sec
-        self._due = True
-        self._next_at = self._retry_at = 0.0
-        self._sweep_at = 0.0
-        self._unsummarised = True
-        """Something was drained since all steps were summarised."""
-        self._policy_ns = policy_changed_ns(store)
-        self.waits = False
-        """Replaced parts wait to be removed, or the host that would do it may be dead: somebody has to stay."""
+        self._tables = TableStore(address_in(store))
+        self._thread: threading.Thread | None = None
+        self._news_at = time.monotonic()
+        self._next_at = self._retry_at = self._sweep_at = self._late_scores_at = 0.0
+        self._has_news = True
+        self._is_behind = False
+        """There was more to do than one turn allows."""
+        self._unsettled = False
+        """There are steps that have not settled."""
+        self._scores: list[str] = []
+        """The files of scores without a step that were looked at last."""
+        self._damaged: dict[Place, int] = {}
+        """Steps that could not be compacted, and how many files they had."""
+        self._policy_ns: int | None = None
 
-    def close(self) -> None:
-        """Let another host have its turn."""
-        self._lease.release()
+    @property
+    def waits(self) -> bool:
+        """Something is going on, or will soon be to be done: a drainer that is idle stays."""
+        is_due = self._has_news or self._is_behind or self._unsettled
+        return self._is_busy or (is_due and time.monotonic() - self._news_at < _STAY_SEC)
 
-    def turn(self, *, news: bool) -> bool:
-        """Do some of what is due; whether anything was. `news`: something was drained, and more may follow."""
+    @property
+    def _is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def turn(self, *, news: bool) -> None:
+        """Begin some of what is due, if there is anything. `news`: something was drained, and more may follow."""
+        now = time.monotonic()
+        if news:
+            self._news_at, self._has_news = now, True
         policy_ns = policy_changed_ns(self._store)
-        self._unsummarised |= news
-        if news or policy_ns != self._policy_ns:
-            self._policy_ns, self._due = policy_ns, True
-        begun = time.monotonic()
-        self._lease.keep()
-        if begun < self._retry_at:
-            return False
-        try:
-            worked = self._turn(begun, news)
-        except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
-            logger.warning("upkeep of the store is postponed: %s", fault)
-            self._retry_at = time.monotonic() + _RETRY_SEC
-            return False
-        return worked
+        if policy_ns != self._policy_ns:
+            self._policy_ns, self._is_behind = policy_ns, True
+        if self._is_busy or now < max(self._next_at, self._retry_at):
+            return
+        self._thread = threading.Thread(target=self._run, name="rolltrace-upkeep", daemon=True)
+        self._thread.start()
 
-    def _turn(self, begun: float, news: bool) -> bool:
+    def wait(self) -> None:
+        """Wait until nothing is being done."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        try:
+            self.work()
+        except (OSError, RolltraceError) as error:  # a full disk, or a bucket that does not answer
+            logger.warning("upkeep of the store is postponed: %s", error)
+            self._retry_at = time.monotonic() + _RETRY_SEC
+        except Exception:
+            caught("upkeep")
+            self._retry_at = time.monotonic() + _RETRY_SEC
+        now = time.monotonic()
+        is_idle = now - self._news_at > _IDLE_SEC
+        pause = 0.0 if is_idle else (now - begun) * (1 - _SHARE) / _SHARE
+        wait = 0.5 if self._is_behind else _LOOK_EVERY_SEC
+        if is_idle and not self.waits:
+            wait = _LOOK_AT_OTHERS_SEC
+        elif is_idle:
+            wait = min(wait, _IDLE_SEC / 2)
+        self._next_at = now + max(wait, pause)
+
+    def work(self) -> None:
+        """Do some of what is due."""
+        begun = time.monotonic()
+        self._has_news = self._is_behind = False
         if begun >= self._sweep_at:
             self._sweep_at = begun + _SWEEP_EVERY_SEC
             remove_abandoned(self._store)
-        if begun >= self._look_at:
-            self._look_at = begun + _LOOK_AT_OTHERS_SEC
-            if self._others_have_news():
-                self._due = self._unsummarised = True
-        if begun < self._next_at and (news or not self._due):
-            return False
-        is_quiet = not news and self._unsummarised
-        worked = (self._due or self.waits or is_quiet) and self._hold() and self._work(begun, is_quiet)
-        took = time.monotonic() - begun
-        self._next_at = begun + took + max(_EVERY_SEC, took * (1 - _SHARE) / _SHARE)
-        return worked
+        for schema in reversed(TABLE_SCHEMAS):
+            self._tables.table(schema.name).refresh()
+        self._place_late_scores(begun)
+        self._is_behind = self._compact(begun + _TURN_SEC) or self._retain()
+        if not self._is_behind:
+            self._vacuum()
 
-    def _hold(self) -> bool:
-        """Whether this host has the lease. When it gets it, there may be work that another host has left."""
-        had = self._lease.epoch
-        held = self._lease.hold()
-        if not held:
-            self.waits = not self._lease.looks_alive
-        elif not had:
-            self._due = self._unsummarised = True
-        return held
+    def _place_late_scores(self, now: float) -> None:
+        import duckdb
 
-    def _others_have_news(self) -> bool:
-        """Whether something has come to the folders of steps since the last look, if other hosts may bring it."""
-        if not other_hosts(self._store):
-            return False
-        before = self._changed_ns
-        self._changed_ns = {folder: folder.stat().st_mtime_ns for folder in step_folders(self._store)}
-        return self._changed_ns != before
+        files = [file.path for file in waiting_scores(self._tables)]
+        if files and (files != self._scores or now >= self._late_scores_at):
+            self._late_scores_at = now + _LATE_SCORES_SEC
+            try:
+                place_late_scores(self._tables)
+            except (duckdb.Error, StoreError) as error:  # a damaged file: the other work goes on
+                logger.warning("scores without a step wait: %s", error)
+            files = [file.path for file in waiting_scores(self._tables)]
+        self._scores = files
 
-    def _work(self, begun: float, is_quiet: bool) -> bool:
-        was_due = self._due
-        if self._due:
-            self._due = self._merge(begun + _TURN_SEC) or self._retain()
-        if (after_steps := shipped_policy(self._store)) is not None:
-            remove_shipped(self._store, after_steps, epoch=self._lease.epoch)
-        self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
-        if not self._due and not self.waits:
-            self._due = self._summarise(begun + _TURN_SEC, is_quiet)
-        return was_due
-
-    def _merge(self, deadline: float) -> bool:
-        """Merge parts; whether there is more to merge."""
-        with choosing(self._store, patience_sec=_TURN_SEC) as alone:
-            return self._merge_chosen(deadline) if alone else True
-
-    def _merge_chosen(self, deadline: float) -> bool:
-        finished, epoch, kind_of = finished_steps(self._store), self._lease.epoch, kinds(self._store)
-        running = compact(
-            self._store,
-            steps=lambda folder: not finished(folder),
-            running=lambda folder: True,
-            kind_of=kind_of,
-            deadline=deadline,
-            epoch=epoch,
-        )
-        if running.more:
-            return True
-        return compact(
-            self._store,
-            steps=finished,
-            fewest_parts=_PARTS_WORTH_MERGING,
-            kind_of=kind_of,
-            deadline=deadline,
-            epoch=epoch,
-        ).more
-
-    def _summarise(self, deadline: float, is_quiet: bool) -> bool:
-        """Make the summaries of steps that get no more rows; whether there are more to make.
-
-        When nothing was drained, the newest step gets one too, though it may go on.
-        """
-        if not self._is_worth_summarising():
-            self._unsummarised = False
-            return False
-
-        from rolltrace.query import summarise_steps  # loads the query side: only where it is needed
-
-        try:
-            more = summarise_steps(
-                self._store, steps=None if is_quiet else finished_steps(self._store), deadline=deadline
-            )
-        except Exception:
-            caught("summaries")
-            more = False
-        if is_quiet and not more:
-            self._unsummarised = False
-        return more
-
-    def _is_worth_summarising(self) -> bool:
-        """Whether questions are slow enough without: a small store answers as fast from its parts."""
-        folders = list(step_folders(self._store))
-        if len(folders) > _FEW_STEPS:
-            return True
-        sizes = (entry.stat(follow_symlinks=False).st_size for folder in folders for entry in part_entries(folder))
-        return sum(sizes) > _FEW_BYTES
+    def _compact(self, deadline: float) -> bool:
+        """Compact steps that have settled, and merge small files of the others; whether there is more to do."""
+        steps = find_steps(self._tables)
+        is_idle = time.monotonic() - self._news_at > _IDLE_SEC
+        now_ms = time.time() * 1000
+        self._unsettled = False
+        for place, step in steps.items():
+            if self._damaged.get(place) == step.files:
+                continue
+            if not step.is_settled(now_ms, is_idle=is_idle):
+                self._unsettled = True
+                continue
+            if time.monotonic() > deadline:
+                return True
+            if compact_place(self._tables, place).damaged:
+                self._damaged[place] = moving_places(self._tables).get(place, 0)
+        for place in fragmented_places(self._tables):
+            if place in steps and self._damaged.get(place) != steps[place].files:
+                if time.monotonic() > deadline:
+                    return True
+                if merge_batches(self._tables, place).damaged:
+                    self._damaged[place] = moving_places(self._tables).get(place, 0)
+        return False
 
     def _retain(self) -> bool:
         """Apply the store's policy, if it has one; whether there is more to do."""
-        if self._policy_ns is None and not pruning_is_planned(self._store):
+        if self._policy_ns is None:
             return False
         from rolltrace.keeper.retention import apply_policy  # loads the query side: only where it is needed
 
-        return apply_policy(self._store, epoch=self._lease.epoch)
+        return apply_policy(self._store)
+
+    def _vacuum(self) -> None:
+        mark = journal_folder(self._store) / "vacuum.done"
+        try:
+            if time.time() - mark.stat().st_mtime < VACUUM_HOURS * 3600:
+                return
+        except FileNotFoundError:
+            pass
+        vacuum(self._tables)
+        replace_file(mark, b"")
+
+
+def vacuum(tables: TableStore) -> int:
+    """Remove the files that no version of the last hour has, and old entries of the logs; how many files that were."""
+    count = 0
+    for path in hidden_files(tables):
+        path.unlink(missing_ok=True)
+        count += 1
+    for schema in TABLE_SCHEMAS:
+        table = tables.table(schema.name)
+        if table.refresh():
+            count += len(table.vacuum(VACUUM_HOURS))
+    return count
+
+
+def settle_steps(store: Path) -> None:
+    """Compact what a command has drained, at once: finished steps, and all of them if nobody records any more."""
+    tables = TableStore(address_in(store))
+    is_over = not journal_files(store)
+    for place, step in find_steps(tables).items():
+        if is_over or step.is_finished:
+            compact_place(tables, place)
+
+
+class MovingStep(NamedTuple):
+    """A step that compaction has something to do for."""
+
+    files: int
+    newest_ms: int
+    """When something came last."""
+    settled_bytes: int
+    """How much would be written again that was settled before."""
+    is_finished: bool
+    """A later step of the experiment has begun."""
+
+    def is_settled(self, now_ms: float, *, is_idle: bool) -> bool:
+        """Whether it is likely that no more comes. The clocks of hosts may differ."""
+        quiet_sec = abs(now_ms - self.newest_ms) / 1000
+        if is_idle:
+            return quiet_sec > _IDLE_SEC
+        return quiet_sec > (
+            (_FINISHED_SEC if self.is_finished else _QUIET_SEC) + self.settled_bytes / _BYTES_PER_QUIET_SEC
+        )
+
+
+def find_steps(tables: TableStore) -> dict[Place, MovingStep]:
+    """The steps that are moving, the oldest first."""
+    counts = moving_places(tables)
+    newest_step: dict[tuple[str, str], int] = {}
+    for file in tables.files("trajectories"):
+        if file.place.step is not None:
+            newest_step[file.place[:2]] = max(file.place.step, newest_step.get(file.place[:2], file.place.step))
+    newest_ms: dict[Place, int] = dict.fromkeys(counts, 0)
+    settled: dict[Place, int] = dict.fromkeys(counts, 0)
+    for schema in TABLE_SCHEMAS:
+        files = tables.files(schema.name)
+        moving = find_moving(files)
+        for file in files:
+            if file.is_settled and file.place in moving:
+                settled[file.place] += file.size_bytes
+            elif file.place in moving:
+                newest_ms[file.place] = max(newest_ms[file.place], file.time_ms)
+    return {
+        place: MovingStep(
+            counts[place],
+            newest_ms[place],
+            settled[place],
+            place.step is not None and place.step < newest_step.get(place[:2], place.step),
+        )
+        for place in sorted(counts, key=newest_ms.__getitem__)
+    }

@@ -1,15 +1,39 @@
 """What a message is: one type, one reader per shape, and the transcript that a rollout's messages make."""
 
-from rolltrace.messages.genai import to_genai
-from rolltrace.messages.inline_images import TakenImages, take_images
-from rolltrace.messages.message import Author, Message, ToolCall, as_text, fingerprint
-from rolltrace.messages.message_list import read_message, read_messages
-from rolltrace.messages.prompt import read_prompt
-from rolltrace.messages.reply import read_replies, read_tool_result
-from rolltrace.messages.streams import StreamLength, join_stream, stream_length
-from rolltrace.messages.template import read_prompt_text, read_response_text
-from rolltrace.messages.transcript import EndedOp, OpRows, Transcript
-from rolltrace.messages.transcript_rows import MessageRow, read_ranges
+from typing import TYPE_CHECKING
+
+from rolltrace._later import load_later
+
+if TYPE_CHECKING:
+    from rolltrace.messages.genai import to_genai
+    from rolltrace.messages.inline_images import TakenImages, take_images
+    from rolltrace.messages.message import Author, Message, ToolCall, as_text, fingerprint
+    from rolltrace.messages.message_list import read_message, read_messages
+    from rolltrace.messages.prompt import read_given_messages, read_prompt
+    from rolltrace.messages.reply import read_replies, read_reply, read_tool_result
+    from rolltrace.messages.streams import StreamLength, join_stream, stream_length
+    from rolltrace.messages.tags import read_tagged_results
+    from rolltrace.messages.template import read_prompt_text, read_response_text
+    from rolltrace.messages.transcript import EndedOp, OpRows, Transcript
+    from rolltrace.messages.transcript_rows import MessageRow, Rewrite, read_ranges
+
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
+        "genai": "to_genai",
+        "inline_images": "TakenImages take_images",
+        "message": "Author Message ToolCall as_text fingerprint",
+        "message_list": "read_message read_messages",
+        "prompt": "read_given_messages read_prompt",
+        "reply": "read_replies read_reply read_tool_result",
+        "streams": "StreamLength join_stream stream_length",
+        "tags": "read_tagged_results",
+        "template": "read_prompt_text read_response_text",
+        "transcript": "EndedOp OpRows Transcript",
+        "transcript_rows": "MessageRow Rewrite read_ranges",
+    },
+)
+"""Name -> its module, loaded when it is asked for: a rollout process needs the readers, a reader of tables the rows."""
 
 __all__ = [
     "Author",
@@ -17,6 +41,7 @@ __all__ = [
     "Message",
     "MessageRow",
     "OpRows",
+    "Rewrite",
     "StreamLength",
     "TakenImages",
     "ToolCall",
@@ -24,13 +49,16 @@ __all__ = [
     "as_text",
     "fingerprint",
     "join_stream",
+    "read_given_messages",
     "read_message",
     "read_messages",
     "read_prompt",
     "read_prompt_text",
     "read_ranges",
     "read_replies",
+    "read_reply",
     "read_response_text",
+    "read_tagged_results",
     "read_tool_result",
     "stream_length",
     "take_images",

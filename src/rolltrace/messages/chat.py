@@ -10,7 +10,7 @@ from typing import Any
 
 from rolltrace.messages.content import make_call, read_content
 from rolltrace.messages.message import Json, Message, ToolCall, as_text
-from rolltrace.messages.tags import split_reasoning, take_calls, tool_results
+from rolltrace.messages.tags import read_tagged_results, split_reasoning, take_calls
 
 ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "gpt": "assistant"}
 """What LangChain, Gemini and datasets call the roles that all others call otherwise."""
@@ -32,10 +32,10 @@ def read_pair(value: list[Any]) -> list[Message] | None:
 
 def read_role(role: str, fields: Json) -> list[Message]:
     """A message with a role, after the results of tools that stand in it."""
-    role = ROLES.get(role) or as_text(role)
+    role = ROLES.get(role) or (role if role.isascii() else as_text(role))
     text = fields.get("content")
     if type(text) is str:  # as most are
-        message = Message(role, as_text(text))
+        message = Message(role, text if text.isascii() else as_text(text))
         _read_beside(message, fields)
         return [message]
     content = read_content(next((fields[name] for name in _CONTENT_KEYS if fields.get(name) is not None), None))
@@ -61,7 +61,7 @@ def _read_beside(message: Message, fields: Json) -> None:
             _read_result(message, fields)
     if role == "assistant":
         read_tags(message)
-    elif role == "user" and tool_results(message.text) is not None:
+    elif role == "user" and read_tagged_results(message.text) is not None:
         message.author = "tool"
 
 

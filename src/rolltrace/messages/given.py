@@ -17,7 +17,15 @@ from msgspec import Raw
 from rolltrace.messages.message import Message, fingerprint
 from rolltrace.messages.message_list import read_message, read_messages
 from rolltrace.messages.open_context import OpenContext, RawPrefix
-from rolltrace.messages.prompt import CONFIG_KEYS, SYSTEM_KEYS, as_list, places, read_given_messages, read_system
+from rolltrace.messages.prompt import (
+    CONFIG_KEYS,
+    MESSAGES_KEYS,
+    SYSTEM_KEYS,
+    places,
+    read_given_messages,
+    read_inside,
+    read_system,
+)
 from rolltrace.messages.responses import is_item
 from rolltrace.messages.transcript_rows import PRINT_BYTES
 from rolltrace.record import Marker, decode_value
@@ -27,6 +35,7 @@ MAX_REMEMBERED = 1 << 14
 Decode = Callable[[Raw], Any]
 _BESIDE = frozenset({*SYSTEM_KEYS, *CONFIG_KEYS})
 """Where the system's message may stand."""
+_PLACES = frozenset(MESSAGES_KEYS)
 _Source = tuple[Raw, int, Decode]
 """The encoded item that a message stands in, which of its messages it is, and how to open it."""
 _fields_decoder = msgspec.msgpack.Decoder(dict[str, Raw])
@@ -123,6 +132,7 @@ class PromptReader:
         fields = _open(inputs)
         if fields is None:
             return None
+        fields = _unwrap(fields)
         system = 0
         if not _BESIDE.isdisjoint(fields):
             system = xxhash.xxh3_64_intdigest(b"".join(bytes(fields[name]) for name in _BESIDE if name in fields)) | 1
@@ -163,7 +173,7 @@ class PromptReader:
             body = fields[place]
             count, start = _list_head(memoryview(body))
             given = (
-                self._read_inside(body, decode) if not start
+                self._read_inside(body, place, decode) if not start
                 else _read_list(body, decode) if is_first
                 else self._read_items(body, decode)
             )  # fmt: skip
@@ -178,11 +188,11 @@ class PromptReader:
                 return GivenPrompt(given, raw=raw)
         return None
 
-    def _read_inside(self, body: Raw, decode: Decode) -> list[GivenMessage] | None:
-        """Messages in a dict: the state of a LangGraph, a prompt of LangChain, one content of Gemini."""
+    def _read_inside(self, body: Raw, place: str, decode: Decode) -> list[GivenMessage] | None:
+        """Messages in a dict."""
         if not _is_map(body):
             return None
-        messages = read_messages(as_list(decode(body)))
+        messages = read_inside(decode(body), place)
         return None if messages is None else [GivenMessage.of(message) for message in messages]
 
     def _read_items(self, body: Raw, decode: Decode) -> list[GivenMessage] | None:
@@ -228,6 +238,16 @@ def _open(inputs: Raw) -> dict[str, Raw] | None:
         return _fields_decoder.decode(inputs) if _is_map(inputs) else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def _unwrap(fields: dict[str, Raw]) -> dict[str, Raw]:
+    """The arguments, or the fields of the whole request that is one of them."""
+    if _PLACES.isdisjoint(fields):
+        for value in fields.values():
+            inner = _open(value) if _is_map(value) else None
+            if inner is not None and any(name in inner and _list_head(memoryview(inner[name]))[0] for name in _PLACES):
+                return inner
+    return fields
 
 
 def _ends_open(messages: list[Message]) -> bool:

@@ -23,6 +23,7 @@ MAX_CANONICAL_JSON = 1 << 20
 _AUTHORS: dict[str, Author] = {
     "system": "system", "developer": "system", "tool": "tool", "function": "tool", "assistant": "policy",
 }  # fmt: skip
+_dump_json = json.JSONEncoder(ensure_ascii=False).encode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -64,7 +65,7 @@ class Message(msgspec.Struct, omit_defaults=True):
     @property
     def is_empty(self) -> bool:
         """Whether it says nothing at all."""
-        return not (self.text or self.reasoning or self.calls or self.parts)
+        return not (self.text.strip() or (self.reasoning or "").strip() or self.calls or self.parts)
 
     def to_chat(self) -> Json:
         """The message in OpenAI's chat format."""
@@ -131,9 +132,9 @@ def as_text(value: Any) -> str:
     if value is None:
         return ""
     try:
-        return clean_text(json.dumps(value, ensure_ascii=False))
+        return clean_text(_dump_json(value))
     except (TypeError, ValueError):  # a marker, a key that is no text, an integer without decimals in Python
-        return json.dumps(to_json(value), ensure_ascii=False)
+        return _dump_json(to_json(value))
 
 
 def as_arguments(value: Any) -> str:

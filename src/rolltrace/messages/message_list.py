@@ -26,8 +26,8 @@ def read_message(value: Any) -> list[Message] | None:
     sender, said = value.get("from"), value.get("value")
     if isinstance(sender, str) and isinstance(said, str):  # datasets in the form of ShareGPT
         return read_role(sender, {"content": said})
-    if not isinstance(value.get("type"), str):
-        return None
+    if not isinstance(value.get("type"), str):  # Gemini's contents may leave out that the user says them
+        return read_role("user", value) if isinstance(value.get("parts"), list) else None
     return read_item(value) if is_item(value) else read_langchain(value)
 
 

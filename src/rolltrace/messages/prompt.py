@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rolltrace.messages.message import Json, Message
-from rolltrace.messages.message_list import is_message, name_tools, read_messages
+from rolltrace.messages.message_list import is_message, name_tools, read_message, read_messages
 from rolltrace.messages.streams import join_stream
 from rolltrace.messages.template import read_prompt_text
 
@@ -44,8 +44,8 @@ def read_given_messages(inputs: Any) -> list[Message] | None:
     if messages is not None or not isinstance(inputs, dict):
         return messages
     for name in places(inputs):
-        messages = read_messages(as_list(inputs[name]))
-        if messages is not None:
+        messages = read_messages(inputs[name]) or read_inside(inputs[name], name)
+        if messages:
             return _complete([*read_system(inputs), *messages])
     return None
 
@@ -61,14 +61,20 @@ def places(inputs: Json) -> Iterator[str]:
     yield from (name for name in inputs if isinstance(name, str) and name not in MESSAGES_KEYS)
 
 
-def as_list(value: Any) -> Any:
-    """An argument as a list of messages, if it may be one: the state of a LangGraph, one message of Gemini."""
-    if isinstance(value, dict):
-        inner = value.get("messages", value.get("prompt"))
-        if inner is None and is_message(value):
-            return [value]
-        return inner
-    return value
+def read_inside(value: Any, name: str) -> list[Message] | None:
+    """The messages in an argument that is a dict: a whole request, the state of a LangGraph, one message of Gemini.
+
+    One message under any other name may be anything, the reply that a test gives to its model for example.
+    """
+    if not isinstance(value, dict):
+        return None
+    if name in MESSAGES_KEYS and is_message(value):
+        return read_message(value)
+    for key in MESSAGES_KEYS:
+        messages = read_messages(value.get(key))
+        if messages is not None:
+            return _complete([*read_system(value), *messages])
+    return None
 
 
 def read_system(inputs: Json) -> list[Message]:

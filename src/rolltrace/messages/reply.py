@@ -15,12 +15,12 @@ from rolltrace.messages.streams import join_stream
 
 MAX_WRAPPERS = 6
 """How deep a reply may stand in what a call returned."""
-_TEXT_KEYS = (
+REPLY_TEXT_KEYS = (
     "content", "text", "generated_text", "response", "response_text", "response_str", "completion", "output_text",
     "output",
 )  # fmt: skip
-_WRAPPERS = ("choices", "outputs", "output", "sequences", "generations", "candidates", "response", "result")
-_BESIDES = (
+REPLY_WRAPPERS = ("choices", "outputs", "output", "sequences", "generations", "candidates", "response", "result")
+REPLY_BESIDES = (
     "tool_calls", "invalid_tool_calls", "function_call", "reasoning_content", "reasoning", "thinking",
     "reasoning_details", "refusal", "audio",
 )  # fmt: skip
@@ -41,6 +41,12 @@ def read_replies(outputs: Any) -> list[Message]:
     return _replies(whole, 0)
 
 
+def read_reply(outputs: Any) -> Message | None:
+    """The one answer in the outputs of a model call; None if there is none, or several."""
+    replies = read_replies(outputs)
+    return replies[0] if len(replies) == 1 else None
+
+
 def _replies(value: Any, depth: int) -> list[Message]:
     if isinstance(value, str):
         return read_role("assistant", {"content": value})
@@ -54,6 +60,8 @@ def _replies(value: Any, depth: int) -> list[Message]:
         return [reply for replies in of_each for reply in replies] if all(of_each) else []  # one of many is no answer
     if not isinstance(value, dict):
         return []
+    if isinstance(value.get("parts"), list) and not isinstance(value.get("role"), str):  # Gemini leaves out the role
+        return [_assistant(value["parts"], value)]
     read = read_message(value)
     if read is not None:
         return read[-1:]
@@ -72,20 +80,18 @@ def _last_said(conversation: list[Message], count: int) -> list[Message]:
 
 def _text_replies(value: Json) -> list[Message]:
     """Text, or parts, under one of the usual names."""
-    for name in _TEXT_KEYS:
+    for name in REPLY_TEXT_KEYS:
         content = value.get(name)
         if isinstance(content, str) or (name in ("content", "parts") and _are_parts(content)):
             return [_assistant(content, value)]
         if name == "text" and isinstance(content, list) and content and all(isinstance(each, str) for each in content):
             return [_assistant(each, value) for each in content]
-    if _are_parts(value.get("parts")) and value["parts"]:
-        return [_assistant(value["parts"], value)]
     calls = value.get("tool_calls")
     return [_assistant(None, value)] if isinstance(calls, list) and calls else []
 
 
 def _assistant(content: Any, holder: Json) -> Message:
-    beside = {name: holder[name] for name in _BESIDES if name in holder}
+    beside = {name: holder[name] for name in REPLY_BESIDES if name in holder}
     return read_role("assistant", {**beside, "content": content})[-1]
 
 
@@ -94,7 +100,7 @@ def _are_parts(content: Any) -> bool:
 
 
 def _wrapped(value: Json, depth: int) -> list[Message]:
-    for name in _WRAPPERS:
+    for name in REPLY_WRAPPERS:
         replies = _replies(value[name], depth + 1) if isinstance(value.get(name), dict | list) else []
         if replies:
             return replies

@@ -60,6 +60,11 @@ def join_gemini(items: list[Json]) -> Json:
     return {**newest(items, *names), "candidates": [candidates[index] for index in sorted(candidates)]}
 
 
+def has_ended_gemini(item: Json) -> bool:
+    """Whether a chunk says why the model stopped."""
+    return any(newest([candidate], "finish_reason", "finishReason") for candidate in dicts(item.get("candidates")))
+
+
 def _is_text(part: Json) -> bool:
     return isinstance(part.get("text"), str)
 

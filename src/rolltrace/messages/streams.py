@@ -71,8 +71,11 @@ def _are_pieces(items: list[Any]) -> bool:
     """Whether a list that a function returned is a stream that it collected."""
     if not isinstance(_chunk(items[0]), dict):
         return False
-    join = _choose([item for item in map(_chunk, items) if isinstance(item, dict)])
-    return join not in (None, stream_engines.join_texts, stream_engines.join_sglang, stream_vendors.join_gemini)
+    chunks = [item for item in map(_chunk, items) if isinstance(item, dict)]
+    join = _choose(chunks)
+    if join is stream_vendors.join_gemini:  # several answers look the same, but each of them has an end
+        return not any(map(stream_vendors.has_ended_gemini, chunks[:-1]))
+    return join not in (None, stream_engines.join_texts, stream_engines.join_sglang)
 
 
 def _choose(items: list[Json]) -> _Joiner | None:

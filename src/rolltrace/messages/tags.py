@@ -77,7 +77,7 @@ def _read_call(body: str) -> ToolCall | None:
     return ToolCall(as_text(value["name"]), as_arguments(value.get("arguments", value.get("parameters"))))
 
 
-def tool_results(text: str) -> list[str] | None:
+def read_tagged_results(text: str) -> list[str] | None:
     """The results in a text that is nothing but results of tools; None for any other text."""
     if "<tool_response>" not in text or _RESULTS.fullmatch(text) is None:
         return None

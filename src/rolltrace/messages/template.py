@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rolltrace.messages.chat import read_tags
 from rolltrace.messages.message import Message, ToolCall, as_text
 from rolltrace.messages.responses import join_items
-from rolltrace.messages.tags import tool_results
+from rolltrace.messages.tags import read_tagged_results
 
 
 class Template(NamedTuple):
@@ -128,7 +128,7 @@ def _read(
 def _said(role: str, content: str) -> list[Message]:
     if role == "assistant":
         return _assistant(content) or [Message("assistant")]
-    results = tool_results(content) if role in ("user", "tool") else None
+    results = read_tagged_results(content) if role in ("user", "tool") else None
     if results is not None:
         return [Message("tool", as_text(result)) for result in results]
     return [Message(role, as_text(content))]

@@ -13,15 +13,20 @@ from typing import Any
 import msgspec
 
 from rolltrace.messages.given import GivenMessage
-from rolltrace.messages.message import Message
+from rolltrace.messages.message import Message, as_arguments
 from rolltrace.messages.open_context import OpenCall, hash_arguments
-from rolltrace.messages.tags import tool_results
+from rolltrace.messages.tags import read_tagged_results
 
 MAX_PENDING = 64
 MAX_QUOTED_CHARS = 1 << 16
 """Longer results are not searched for in a user's message."""
 _MIN_QUOTED_CHARS = 8
+_MAX_AROUND_CHARS = 64
+"""So much may stand around a result in a user's message that only shows it: `Observation:`, ... With more, the message
+says something of its own."""
 _MAX_ARGUMENTS = 4
+MAX_ARGUMENTS_CHARS = 1 << 14
+_RECEIVERS = ("self", "cls")
 NO_ROW = -1
 
 
@@ -85,18 +90,20 @@ class PendingResults:
             return pairs
         open_calls = {call.id: call for call in calls if call.id is not None}
         tools = [at for at, each in enumerate(given) if each.role in ("tool", "function")]
-        self._take(pairs, given, tools, open_calls, _same_id)
-        self._take(pairs, given, tools, open_calls, _same_arguments)
+        if any(given[at].message.call_id is not None for at in tools):
+            self._take(pairs, given, tools, open_calls, _same_id)
+            self._take(pairs, given, tools, open_calls, _same_arguments)
         for at in tools:
             if at not in pairs:
                 self._take_first(pairs, at, lambda result, at=at: result.digest == given[at].digest)  # type: ignore[misc]
         self._take(pairs, given, tools, open_calls, _same_name, since)
         self._take(pairs, given, tools, open_calls, _any, since)
         for at, each in enumerate(given):
-            if each.role == "user" and at not in pairs:
+            # Before the first reply a result was asked for by the program: the user's message is the task.
+            if each.role == "user" and at not in pairs and since != NO_ROW:
                 text = each.message.text
                 self._take_first(pairs, at, lambda result, text=text: self._is_quoted(result, text))  # type: ignore[misc]
-                if at not in pairs and tool_results(text) is not None:
+                if at not in pairs and read_tagged_results(text) is not None:
                     self._take_first(pairs, at, lambda result: result.seq > since)
         return pairs
 
@@ -128,6 +135,8 @@ class PendingResults:
         if said is None:
             return False
         text = text.strip()
+        if len(text) - len(said) > _MAX_AROUND_CHARS:
+            return False
         is_long = len(said) >= _MIN_QUOTED_CHARS
         return text.startswith(said) or text.endswith(said) or (is_long and said in text)
 
@@ -136,11 +145,18 @@ def argument_hashes(inputs: Any) -> list[int]:
     """Hashes of what may be the arguments that a model gave to a tool: all that the op was given, or one of these."""
     if not isinstance(inputs, dict):
         return []
-    own = {name: value for name, value in inputs.items() if name not in ("self", "cls")}
+    own = {name: value for name, value in inputs.items() if name not in _RECEIVERS}
     inner = [
         value for value in own.values() if isinstance(value, dict) or (isinstance(value, str) and value[:1] == "{")
     ]
     return [hash_arguments(value) for value in [own, *inner[: _MAX_ARGUMENTS - 1]]]
+
+
+def shown_arguments(inputs: Any) -> str:
+    """What a tool was given that no reply is known to have asked for, as JSON text that may be cut."""
+    if isinstance(inputs, dict):
+        inputs = {name: value for name, value in inputs.items() if name not in _RECEIVERS}
+    return as_arguments(inputs)[:MAX_ARGUMENTS_CHARS]
 
 
 def find_call(calls: Sequence[OpenCall], name: str, arguments: Sequence[int]) -> OpenCall | None:

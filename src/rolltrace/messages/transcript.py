@@ -23,12 +23,21 @@ from rolltrace.messages.placing import place_prompt
 from rolltrace.messages.prompt import prompt_text, read_system
 from rolltrace.messages.reply import read_replies, read_tool_result
 from rolltrace.messages.template import read_added_text, read_prompt_text, read_response_text
-from rolltrace.messages.tool_results import NO_ROW, PendingResult, PendingResults, argument_hashes, find_call
+from rolltrace.messages.tool_results import (
+    NO_ROW,
+    PendingResult,
+    PendingResults,
+    argument_hashes,
+    find_call,
+    shown_arguments,
+)
 from rolltrace.messages.transcript_rows import MessageRow, Moment, RowBook
 from rolltrace.record import decode_value
 
 MAX_INNER = 64
 """So many rows of ops inside another op are remembered until that ends."""
+MAX_UNREAD = 4096
+"""For so many model calls the transcript waits until somebody tells their replies."""
 
 
 class EndedOp(msgspec.Struct, kw_only=True):
@@ -84,6 +93,15 @@ class OpText(msgspec.Struct, array_like=True):
     response: str
 
 
+class UnreadCall(msgspec.Struct, array_like=True):
+    """A model call whose reply is not known yet."""
+
+    op_id: int
+    turn: int
+    start_ns: int
+    end_ns: int
+
+
 class TranscriptState(msgspec.Struct):
     """What is saved of a transcript."""
 
@@ -94,10 +112,11 @@ class TranscriptState(msgspec.Struct):
     turns: int = 0
     told_by: str = ""
     """`ops` or `steps`: where the replies come from."""
-    unread: list[tuple[int, int]] = []
-    """Model calls whose reply cannot be read, with their turns: steps may tell it."""
+    unread: list[UnreadCall] = []
+    """Model calls whose reply cannot be read: steps may tell it, or a text that comes later."""
     inner: dict[int, list[Inner]] = {}
     waiting: OpText | None = None
+    is_finished: bool = False
 
 
 _encode_state = msgspec.msgpack.Encoder().encode
@@ -130,10 +149,16 @@ class Transcript:
         state.pending = self._pending.waiting
         return _encode_state(state)
 
+    @property
+    def is_told_by_ops(self) -> bool:
+        """Whether model calls tell what the policy says, so that environment steps need not."""
+        return self._state.told_by == "ops"
+
     def op_ended(self, op: EndedOp) -> OpRows:
         """The rows that an op adds, and of a model call what it saw and which turn it is."""
         inside = self._state.inner.pop(op.op_id, [])
-        self._note_inner(op.parent_id, inside)
+        if inside:
+            self._note_inner(op.parent_id, inside)
         if op.kind == "llm":
             return self._model_call(op, inside)
         if op.kind == "tool":
@@ -149,10 +174,9 @@ class Transcript:
         if self._state.told_by == "ops":
             return _NOTHING
         replies = [[reply] for reply in read_replies(policy_response)]
-        op_id, turn = self._state.unread.pop(0) if self._state.unread and replies else (None, None)
-        if turn is None:
-            turn = self._state.turns
-            self._state.turns += 1
+        call = self._state.unread.pop(0) if self._state.unread and replies else None
+        op_id, turn = (None, self._state.turns) if call is None else (call.op_id, call.turn)
+        self._state.turns += call is None
         if replies:
             self._state.told_by, self._state.waiting = "steps", None
         step = EndedOp(op_id=op_id or 0, kind="llm", start_ns=time_ns, end_ns=time_ns, inputs=prompt)
@@ -160,8 +184,28 @@ class Transcript:
         placed = self._converse(step, given, replies, Moment(time_ns, turn), op_id)
         return OpRows(self._book.take(), None if given is None or placed is None else placed.saw, turn)
 
+    def text_told(self, op_id: int, prompt: str | None, response: str) -> OpRows:
+        """The rows of an op whose tokens were decoded after it had ended. Their turn says where they belong."""
+        state = self._state
+        call = next((each for each in state.unread if each.op_id == op_id), None)
+        if call is None:
+            if not state.told_by and state.waiting is None:
+                state.waiting = OpText(op_id, 0, 0, prompt, response)
+                return self.finish() if state.is_finished else _NOTHING
+            return _NOTHING
+        if state.told_by == "steps":
+            return _NOTHING
+        state.unread = [each for each in state.unread if each is not call]
+        state.told_by = "ops"
+        given = None if prompt is None else self._read_text(prompt)
+        chain = read_response_text(response, "" if given is None else given.prefill)
+        op = EndedOp(op_id=op_id, kind="llm", start_ns=call.start_ns, end_ns=call.end_ns)
+        self._converse(op, given, [chain], Moment(call.start_ns, call.turn), op_id)
+        return OpRows(self._book.take(), turn=call.turn)
+
     def finish(self, time_ns: int = 0) -> OpRows:
         """The trajectory has ended: the rows that had to wait for that."""
+        self._state.is_finished = True
         text, self._state.waiting = self._state.waiting, None
         if text is None or self._state.told_by:
             return _NOTHING
@@ -187,16 +231,17 @@ class Transcript:
         if chains:
             self._state.told_by = "ops"
         else:
-            self._state.unread = [*self._state.unread[-MAX_INNER:], (op.op_id, turn)]
+            unread = UnreadCall(op.op_id, turn, op.start_ns, op.end_ns)
+            self._state.unread = [*self._state.unread[-MAX_UNREAD:], unread]
         placed = self._converse(op, given, chains, Moment(op.start_ns, turn), op.op_id)
         if placed is None:
             return OpRows(self._book.take(), None, turn)
         response_id = outputs.get("id") if isinstance(outputs, dict) else None
         for context in placed.contexts:
             context.state.response_id = response_id if isinstance(response_id, str) else None
-        self._note_inner(
-            op.parent_id, [Inner(fingerprint(chain[-1]), True, turn, placed.saw) for chain in chains if chain]
-        )
+        if op.parent_id:
+            replies = [Inner(fingerprint(chain[-1]), True, turn, placed.saw) for chain in chains if chain]
+            self._note_inner(op.parent_id, replies)
         place = None if given is None or given.prompt.raw is None else given.prompt.raw.place
         return OpRows(self._book.take(), None if given is None else placed.saw, turn, place)
 
@@ -306,7 +351,9 @@ class Transcript:
                     message.call_id = call.id
                     context.state.calls = [each for each in context.state.calls if each is not call]
                     break
-        seq = self._book.add(message, Moment(op.end_ns, self._state.turns, op.op_id), digest=digest)
+        asked = any(call.name == op.name for context in self._contexts for call in context.state.calls)
+        detail = None if asked or message.call_id is not None else {"arguments": shown_arguments(inputs)}
+        seq = self._book.add(message, Moment(op.end_ns, self._state.turns, op.op_id), digest=digest, detail=detail)
         self._pending.add(PendingResult(seq, op.op_id, op.name, digest, arguments, message.call_id), message.text)
         self._note_inner(op.parent_id, [Inner(digest, False)])
 

@@ -7,7 +7,7 @@ often the same was said before in the trajectory, so a transcript that is built 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -16,8 +16,13 @@ from rolltrace.messages.message import Author, Message, ToolCall, fingerprint
 
 PRINT_BYTES = 8
 _ROLES = ("user", "assistant", "system", "tool")
+_ROLE_CODES = {**{role: code for code, role in enumerate(_ROLES)}, "developer": 2, "function": 3}
+_ID_LETTERS = {"message": "", "variant": "v", "rewrite": "r"}
 _ROLE_BITS, _THINKS, _VARIANT, _REWRITE = 3, 4, 8, 16
 _encode = msgspec.json.Encoder().encode
+_decode_calls = msgspec.json.Decoder(list[ToolCall]).decode
+_decode_parts = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_decode_detail = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class MessageRow(msgspec.Struct, omit_defaults=True):
@@ -45,11 +50,63 @@ class MessageRow(msgspec.Struct, omit_defaults=True):
     def to_message(self) -> Message:
         """The message that the row holds."""
         return Message(
-            self.role or "user", self.text or "", self.reasoning,
-            msgspec.json.decode(self.calls, type=list[ToolCall]) if self.calls else [], self.tool_name, self.call_id,
-            self.is_error, self.images or [], msgspec.json.decode(self.parts) if self.parts else None, None,
-            self.author,
+            self.role or "user", self.text or "", self.reasoning, self.read_calls(), self.tool_name, self.call_id,
+            self.is_error, self.images or [], self.read_parts(), None, self.author,
         )  # fmt: skip
+
+    def read_calls(self) -> list[ToolCall]:
+        """The tool calls that it makes; a column that cannot be read is one call of that text."""
+        try:
+            return _decode_calls(self.calls) if self.calls else []
+        except msgspec.MsgspecError:
+            return [ToolCall("", self.calls or "")]
+
+    def read_parts(self) -> list[dict[str, Any]] | None:
+        """Its content as parts, if it is more than text; None if that cannot be read."""
+        try:
+            return _decode_parts(self.parts) if self.parts else None
+        except msgspec.MsgspecError:
+            return None
+
+    def read_detail(self) -> dict[str, Any]:
+        """What a rewrite or a variant says about itself."""
+        try:
+            return _decode_detail(self.detail) if self.detail else {}
+        except msgspec.MsgspecError:
+            return {}
+
+    def read_rewrite(self) -> Rewrite:
+        """What a row of kind `rewrite` says."""
+        detail = self.read_detail()
+        lists = {name: detail.get(name) for name in ("dropped", "changed", "added", "reasoning_stripped")}
+        counts = {name: len(rows) for name, rows in lists.items() if isinstance(rows, list)}
+        tokens = detail.get("tokens")
+        before, after = (tokens.get("before"), tokens.get("after")) if isinstance(tokens, dict) else (None, None)
+        return Rewrite(**counts, tokens_before=before, tokens_after=after)
+
+
+class Rewrite(NamedTuple):
+    """What a prompt changed in the history that it repeats."""
+
+    dropped: int = 0
+    """How many messages it leaves out."""
+    changed: int = 0
+    """How many it has in another form."""
+    added: int = 0
+    """How many it has in the place of others, such as a summary."""
+    reasoning_stripped: int = 0
+    """From how many it leaves out the reasoning."""
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+    def __str__(self) -> str:
+        dropped = f"{self.dropped} {'message' if self.dropped == 1 else 'messages'} dropped"
+        parts = [dropped, f"{self.changed} changed"] if self.dropped or self.changed or self.added else []
+        if self.added:
+            parts.append(f"{self.added} added")
+        if self.reasoning_stripped:
+            parts.append(f"reasoning of {self.reasoning_stripped} left out")
+        return f"history rewritten here: {', '.join(parts)}"
 
 
 class Moment(msgspec.Struct):
@@ -116,9 +173,13 @@ class RowBook:
         """The messages with this fingerprint, oldest first."""
         return self._messages.get(digest, ())
 
-    def add(self, message: Message, moment: Moment, *, digest: int | None = None, tokens: int | None = None) -> int:
+    def add(
+        self, message: Message, moment: Moment, *, digest: int | None = None, tokens: int | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> int:  # fmt: skip
         """Add the row of a message."""
-        return self._add("message", message, fingerprint(message) if digest is None else digest, moment, tokens)
+        digest = fingerprint(message) if digest is None else digest
+        return self._add("message", message, digest, moment, tokens, detail)
 
     def add_variant(
         self, message: Message, moment: Moment, stands_for: int, *, digest: int, is_first_showing: bool = False
@@ -188,17 +249,13 @@ class RowBook:
 
 
 def _make_id(kind: str, digest: int, count: int) -> str:
-    letter = {"message": "", "variant": "v", "rewrite": "r"}[kind]
+    letter = _ID_LETTERS[kind]
     return f"{digest:016x}{letter}" if count == 1 else f"{digest:016x}{letter}.{count - 1}"
 
 
 def role_code(role: str) -> int:
     """The number by which a role is remembered."""
-    if role == "developer":
-        return _ROLES.index("system")
-    if role == "function":
-        return _ROLES.index("tool")
-    return _ROLES.index(role) if role in _ROLES else 0
+    return _ROLE_CODES.get(role, 0)
 
 
 def plain_role(role: str) -> str:

@@ -1,4 +1,4 @@
-"""Ask: DuckDB over the store and the live journals.
+"""Ask: DuckDB over the tables of a store.
 
 Public are the names in `__all__`. What else can be imported from here is for other packages of rolltrace.
 """
@@ -41,17 +41,14 @@ if TYPE_CHECKING:
     from rolltrace.query.completion import complete_filter
     from rolltrace.query.contents import PRUNED_KEY, Pruning
     from rolltrace.query.contents import Pace as Pace
-    from rolltrace.query.conversation import messages_of as messages_of
-    from rolltrace.query.conversation import reply_of_op as reply_of_op
+    from rolltrace.query.conversation import as_produced as as_produced
     from rolltrace.query.curves import Curve as Curve
     from rolltrace.query.curves import Curves as Curves
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.dataset import Store, open_store
-    from rolltrace.query.dialects import view_statements as view_statements
     from rolltrace.query.events import Finding, Note, Score, Transition
     from rolltrace.query.facets import facets_of
     from rolltrace.query.filter_fields import TERM as TERM
-    from rolltrace.query.filter_fields import pointers as pointers
     from rolltrace.query.filters import MOST_ITEMS as MOST_ITEMS
     from rolltrace.query.filters import compile_where
     from rolltrace.query.finished import Read as Read
@@ -70,7 +67,6 @@ if TYPE_CHECKING:
     from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.limits import Limit
     from rolltrace.query.limits import check_limit as check_limit
-    from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.op import Op, OpTokens, TokenUsage
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
     from rolltrace.query.outline import TrajectoryOutline as TrajectoryOutline
@@ -89,13 +85,12 @@ if TYPE_CHECKING:
     from rolltrace.query.search import search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
     from rolltrace.query.series import step_series
-    from rolltrace.query.summarise import summarise_steps as summarise_steps
+    from rolltrace.query.shown_messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.trajectory import Trajectory
     from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
     from rolltrace.query.values import restore as restore
-    from rolltrace.query.views import stored_name as stored_name
 
 _LATER, __getattr__ = load_later(
     __name__,
@@ -108,13 +103,12 @@ _LATER, __getattr__ = load_later(
         "comparison": "Comparison Parting TokenDivergence ToolCall ToolDivergence Turn TurnRow compare",
         "completion": "complete_filter",
         "contents": "PRUNED_KEY Pace Pruning",
-        "conversation": "messages_of reply_of_op",
+        "conversation": "as_produced",
         "curves": "Curve Curves curves_of",
         "dataset": "Store open_store",
-        "dialects": "view_statements",
         "events": "Finding Note Score Transition",
         "facets": "facets_of",
-        "filter_fields": "TERM pointers",
+        "filter_fields": "TERM",
         "filters": "MOST_ITEMS compile_where",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
@@ -125,7 +119,6 @@ _LATER, __getattr__ = load_later(
         "jump": "JumpTarget jump_targets",
         "labelling": "label_body login_name",
         "limits": "Limit check_limit",
-        "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
         "op": "Op OpTokens TokenUsage",
         "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
@@ -140,11 +133,10 @@ _LATER, __getattr__ = load_later(
         "search": "search_text",
         "sequence": "TokenSequence token_sequence",
         "series": "step_series",
-        "summarise": "summarise_steps",
+        "shown_messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
         "trajectory": "Trajectory",
         "transitions": "amendments_of",
         "values": "Row changes_between restore",
-        "views": "stored_name",
     },
 )
 """Name -> its module, which is loaded when somebody asks for it: a command line begins sooner without."""

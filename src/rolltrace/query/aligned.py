@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rolltrace.query.comparison import Comparison, TokenDivergence, TurnRow
-from rolltrace.query.messages import ShownMessage, messages_of_trajectory
+from rolltrace.query.shown_messages import ShownMessage, messages_of_trajectory
 from rolltrace.query.trajectory import Trajectory
 
 

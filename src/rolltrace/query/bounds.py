@@ -62,12 +62,16 @@ def branch_of(value: Any, path: Sequence[str | int], *, offset: int = 0) -> Any:
 
 def _bounded(value: Any, levels: int, budget: _Budget, chars: int, items: int) -> Any:
     budget.left -= 8
+    if isinstance(value, str):  # first: most of what is recorded
+        size = len(value)
+        most = size if size <= 200 else max(200, min(chars, budget.left))
+        if size <= most:
+            budget.left -= size
+            return value if value.isascii() else to_json(value)
+        budget.left -= most
+        return _cut("text", size, to_json(value[:most]))
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        most = max(200, min(chars, budget.left))
-        budget.left -= min(len(value), most)
-        return to_json(value) if len(value) <= most else _cut("text", len(value), to_json(value[:most]))
     if isinstance(value, int):
         return value if -_SAFE <= value <= _SAFE else {"$int": hex(value)}
     if isinstance(value, float):
@@ -97,7 +101,7 @@ def _object(value: dict[Any, Any], levels: int, budget: _Budget, chars: int, ite
     for key, item in value.items():
         if budget.left <= 0 or len(shown) == items:
             break
-        name = to_json(key) if isinstance(key, str) else str(key)
+        name = str(key) if not isinstance(key, str) else key if key.isascii() else to_json(key)
         budget.left -= len(name)
         shown[name] = _bounded(item, levels - 1, budget, chars, items)
     return shown if len(shown) == len(value) else _cut("object", len(value), shown)

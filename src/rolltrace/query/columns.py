@@ -3,8 +3,7 @@
 The headers of `rolltrace ls` and `rolltrace groups` may be typed too: each is another name for a field of a filter, or
 for a column to sort by or to choose.
 
-The SQL stands in the listing (query/views.py), over `every` (the trajectories), `calls` (sums over their ops), `found`
-(their flags), `marked` (their labels) and the newest of their scores. `Trajectory` has an attribute of each name.
+Each is a column of the table `trajectories` too. `Trajectory` has an attribute of each name.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ class TrajectoryColumn(NamedTuple):
     name: str
     kind: ColumnKind
     """`integer` is a number that is never NaN; `sample` an int or text; `texts` a list; `tags` an object."""
-    sql: str
     meaning: str
     comparable: bool = True
     """A comparison looks at it. Not at what always differs, nor at scores, which it compares for themselves."""
@@ -29,70 +27,52 @@ class TrajectoryColumn(NamedTuple):
     """An HTML page shows it, if there is anything."""
 
 
-def _plain(
-    name: str, kind: ColumnKind, meaning: str, *, comparable: bool = True, on_page: bool = True
-) -> TrajectoryColumn:
-    return TrajectoryColumn(name, kind, f"every.{name}", meaning, comparable, on_page)
+_column = TrajectoryColumn
 
-
-_Column = TrajectoryColumn
 COLUMNS = (
-    _plain("trajectory_id", "text", "32 hexadecimal digits", comparable=False),
-    _plain("project", "text", "project name"),
-    _plain("experiment", "text", "experiment name"),
-    _plain("step", "integer", "training step"),
-    _plain("sample_index", "sample", "which dataset sample; `3` and `'3'` are the same"),
-    _plain("rollout_n", "integer", "which of the n rollouts of that sample"),
-    _plain("validate", "bool", "a validation rollout"),
-    _plain("name", "text", "what the trajectory is called", on_page=False),
-    _plain("status", "text", "`'ok'`, `'error'`, `'cancelled'`, `'running'` or `'interrupted'`"),
-    _plain("error", "text", "type and message of the exception that ended it"),
-    _plain("start_ns", "integer", "start, nanoseconds since 1970", comparable=False, on_page=False),
-    _plain(
+    _column("trajectory_id", "text", "32 hexadecimal digits", comparable=False),
+    _column("project", "text", "project name"),
+    _column("experiment", "text", "experiment name"),
+    _column("step", "integer", "training step"),
+    _column("sample_index", "sample", "which dataset sample; `3` and `'3'` are the same"),
+    _column("rollout_n", "integer", "which of the n rollouts of that sample"),
+    _column("validate", "bool", "a validation rollout"),
+    _column("name", "text", "what the trajectory is called", on_page=False),
+    _column("status", "text", "`'ok'`, `'error'`, `'cancelled'`, `'running'` or `'interrupted'`"),
+    _column("error", "text", "type and message of the exception that ended it"),
+    _column("start_ns", "integer", "start, nanoseconds since 1970", comparable=False, on_page=False),
+    _column(
         "end_ns", "integer", "end, nanoseconds since 1970; missing while it runs", comparable=False, on_page=False
     ),
-    _Column("duration_s", "number", "(end_ns - start_ns) / 1e9", "seconds from start to end"),
-    _Column("turns", "integer", "coalesce(calls.turns, 0)", "how many llm ops"),
-    _Column("tool_calls", "integer", "coalesce(calls.tool_calls, 0)", "how many tool ops"),
-    _Column("tool_errors", "integer", "coalesce(calls.tool_errors, 0)", "how many tool ops ended in an error"),
-    _Column("prompt_tokens", "integer", "calls.prompt_tokens", "prompt tokens"),
-    _Column("response_tokens", "integer", "calls.response_tokens::BIGINT", "response tokens"),
-    _Column("reward", "number", "reward", "newest reward", comparable=False),
-    _Column(
-        "policy_version_min", "integer", "calls.policy_version_min", "oldest weights that produced its tokens"
+    _column("duration_s", "number", "seconds from start to end"),
+    _column("turns", "integer", "how many llm ops"),
+    _column("tool_calls", "integer", "how many tool ops"),
+    _column("tool_errors", "integer", "how many tool ops ended in an error"),
+    _column("prompt_tokens", "integer", "prompt tokens"),
+    _column("response_tokens", "integer", "response tokens"),
+    _column("reward", "number", "newest reward", comparable=False),
+    _column("policy_version_min", "integer", "oldest weights that produced its tokens"),
+    _column("policy_version_max", "integer", "newest weights that produced its tokens"),
+    _column("flags", "texts", "the flags that rolltrace set"),
+    _column("labels", "texts", "the labels that people gave it or a turn of it", comparable=False),
+    _column("tags", "tags", "its tags; JSON text in SQL, a dict in Python"),
+    _column("worker", "text", "host and process that wrote it"),
+    _column("advantage", "number", "newest advantage", comparable=False, on_page=False),
+    _column(
+        "fate", "text", "what training did with it, such as `'trained'` or `'filtered'`", comparable=False,
+        on_page=False,
     ),
-    _Column(
-        "policy_version_max", "integer", "calls.policy_version_max", "newest weights that produced its tokens"
-    ),
-    _Column("flags", "texts", "coalesce(found.flags, []::VARCHAR[])", "the flags that rolltrace set"),
-    _Column(
-        "labels", "texts", "coalesce(marked.labels, []::VARCHAR[])", "the labels that people gave it or a turn of it",
-        comparable=False,
-    ),
-    _plain("tags", "tags", "its tags; JSON text in SQL, a dict in Python"),
-    _plain("worker", "text", "host and process that wrote it"),
-    _Column("advantage", "number", "advantage", "newest advantage", comparable=False, on_page=False),
-    _Column(
-        "fate", "text", "fate", "what training did with it, such as `'trained'` or `'filtered'`",
-        comparable=False, on_page=False,
-    ),
-    _Column("fate_reason", "text", "fate_reason", "why", comparable=False, on_page=False),
-    _Column(
+    _column("fate_reason", "text", "why", comparable=False, on_page=False),
+    _column(
         "staleness", "integer",
-        "CASE WHEN coalesce(trained_step, every.step) >= calls.policy_version_min "
-        "THEN coalesce(trained_step, every.step) - calls.policy_version_min END",
         "`trained_step`, or `step` if that is not known, minus the oldest weights that produced its tokens",
         comparable=False, on_page=False,
     ),
-    _plain("run", "text", "the training job that wrote it; asking for it shows older runs too"),
-    _Column(
-        "superseded", "bool",
-        "coalesce(run, '') <> newest_run AND (every.step IS NOT NULL OR sample_index IS NOT NULL)",
-        "a newer run of the experiment reached the same step", comparable=False,
-    ),
-    _Column(
-        "trained_step", "integer", "trained_step", "the step that trained on it, as its newest fate says",
-        comparable=False, on_page=False,
+    _column("run", "text", "the training job that wrote it; asking for it shows older runs too"),
+    _column("superseded", "bool", "a newer run of the experiment reached the same step", comparable=False),
+    _column(
+        "trained_step", "integer", "the step that trained on it, as its newest fate says", comparable=False,
+        on_page=False,
     ),
 )  # fmt: skip
 """In the order of the view. `prompt_tokens` is that of the last model call, `response_tokens` the sum over all."""

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 from rolltrace.errors import ConfigError
 from rolltrace.query.columns import COLUMNS
 from rolltrace.query.contents import Pruning
-from rolltrace.query.conversation import reply_of_op, spoken
 from rolltrace.query.op import Op, OpTokens
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Trajectory
@@ -156,16 +155,28 @@ def compare(trajectories: Sequence[Trajectory]) -> Comparison:
 def turns_of(trajectory: Trajectory) -> list[Turn]:
     """The turns of a trajectory, in the order they began."""
     details = {tokens.op_id: tokens for tokens in trajectory.tokens}
+    said: dict[int, list[str]] = {}
+    for row in trajectory.messages:
+        if row.op_id is not None and row.kind == "message" and row.role == "assistant":
+            said.setdefault(row.op_id, []).append(row.to_message().spoken())
     turns: list[Turn] = []
     for op in sorted(trajectory.walk(), key=lambda op: op.start_ns):
         if op.kind == "llm":
-            reply, tokens = reply_of_op(op), details.get(op.op_id)
+            tokens = details.get(op.op_id)
             ids = None if tokens is None else tokens.response_ids
-            text = None if reply is None or op.pruned is not None else spoken(reply)
-            turns.append(Turn(op.op_id, ids, text, [], tokens, op.pruned))
+            turns.append(Turn(op.op_id, ids, _text_of(op, said.get(op.op_id)), [], tokens, op.pruned))
         elif op.kind == "tool" and turns:
             turns[-1].tools.append(op)
     return turns
+
+
+def _text_of(op: Op, said: list[str] | None) -> str | None:
+    if op.pruned is not None:
+        return None
+    if said is not None:
+        return "\n".join(said)
+    reply = op.reply  # of a call around other calls, whose reply is theirs
+    return None if reply is None else reply.spoken()
 
 
 def _rows(split: Sequence[list[Turn]]) -> list[TurnRow]:

@@ -23,7 +23,7 @@ _VALUES = """
 SELECT value, count(*) AS n FROM ({source}) WHERE value IS NOT NULL AND length(value) <= ? GROUP BY value
 ORDER BY n DESC, value LIMIT ?
 """
-_OF_OPS = "SELECT DISTINCT s.trajectory_id, s.{column} AS value FROM _spans s SEMI JOIN selected USING (trajectory_id)"
+_OF_OPS = "SELECT DISTINCT s.trajectory_id, s.{column} AS value FROM ops s SEMI JOIN selected USING (trajectory_id)"
 _SOURCES = {
     "flag": "SELECT unnest(flags) AS value FROM selected",
     "label": "SELECT unnest(labels) AS value FROM selected",
@@ -36,8 +36,7 @@ _SOURCES = {
 _KEYED = {
     "tag": "SELECT unnest(json_keys(tags)) AS value FROM selected WHERE tags IS NOT NULL",
     "score": "SELECT name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE value IS NOT NULL",
-    "term": "SELECT unnest(json_keys(terms)) AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
-    "WHERE name = 'reward' AND terms IS NOT NULL",
+    "term": "SELECT unnest(map_keys(terms)) AS value FROM selected WHERE terms IS NOT NULL",
     "label": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
     "WHERE label IS NOT NULL",
     "author": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected "

@@ -3,9 +3,8 @@
 A trajectory of 1,000 turns is 350 MB, because every prompt repeats the one before it. Whoever opens it gets a skeleton,
 and whoever walks through its ops reads them in windows of a bounded size, one after the other.
 
-A payload that was pruned says so, when and by what, instead of showing nothing. `store.prune` leaves a note in each
-trajectory. Stores that were pruned before it did so have none: there, an op that ended and has no payload was pruned at
-some time, by somebody.
+A payload that was pruned says so, when and by what, instead of showing nothing: `tables.prune` leaves a note in each
+trajectory.
 """
 
 from __future__ import annotations
@@ -20,16 +19,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rolltrace._arrow import pa
-from rolltrace.flags import UNREADABLE
 from rolltrace.query.plain import PlainTable
 from rolltrace.query.values import Row
-from rolltrace.record import SPANS
-from rolltrace.store import PRUNED
+from rolltrace.tables import PRUNED
 
 PAYLOAD = ("payload",)
-TOKENS = ("tokens", "logprobs", "response_mask", "text", "prompt_chars", "piece_chars")
+TOKENS = ("tokens", "logprobs", "response_mask", "tokenizer", "text", "prompt_chars", "piece_chars")
 TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
-_LISTS = frozenset(column.name for column in SPANS.columns if column.type.endswith("[]"))
+_LISTS = frozenset({"tokens", "logprobs", "response_mask", "piece_chars"})
 _WINDOW_BYTES = 24 << 20
 _FIRST_OPS = 64
 _MOST_OPS = 16_384
@@ -190,11 +187,6 @@ class OpContent:
         return self._contents.value(self._op_id, name)
 
     @property
-    def has_payload(self) -> bool:
-        """Whether its payload is there; it is not parsed for that."""
-        return self._contents.value(self._op_id, "payload") is not None
-
-    @property
     def has_tokens(self) -> bool:
         """Whether it has tokens, logprobs or a mask, and so perhaps a text."""
         return self._op_id in self._contents.ops_with_tokens
@@ -278,16 +270,10 @@ class Pruning:
         return {PRUNED_KEY: str(self)}
 
 
-def pruning_of(notes: Sequence[Row], spans: Sequence[Row] = (), findings: Sequence[Row] = ()) -> Pruning | None:
-    """How the trajectory of these rows was pruned; None if it was not. The body of a note is parsed.
-
-    Without `spans`, which have a `payload`, only the notes are asked.
-    """
+def pruning_of(notes: Sequence[Row]) -> Pruning | None:
+    """How the trajectory of these notes, their bodies parsed, was pruned; None if it was not."""
     last = max((note for note in notes if note["event"] == PRUNED), key=lambda note: note["time_ns"], default=None)
-    if last is not None:
-        body = last["body"] if isinstance(last["body"], dict) else {}
-        return Pruning(last["time_ns"], body.get("policy"), bool(body.get("whole")))
-    unread = {finding["op_id"] for finding in findings if finding["flag"] == UNREADABLE.name}
-    if any(span["payload"] is None and span["op_id"] not in unread for span in spans):
-        return Pruning()
-    return None
+    if last is None:
+        return None
+    body = last["body"] if isinstance(last["body"], dict) else {}
+    return Pruning(last["time_ns"], body.get("policy"), bool(body.get("whole")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -197,11 +196,9 @@ class _Reading:
         """The terms of the newest reward of each trajectory."""
         if self._all_terms is None:
             wanted = set(self._column("trajectory_id"))
-            rows = self._store.sql(
-                "SELECT trajectory_id, terms FROM latest_scores WHERE name = 'reward' AND terms IS NOT NULL"
-            )
+            rows = self._store._ask("SELECT trajectory_id, terms FROM _listing WHERE terms IS NOT NULL")
             self._all_terms = {
-                row["trajectory_id"]: json.loads(row["terms"]) for row in rows if row["trajectory_id"] in wanted
+                row["trajectory_id"]: dict(row["terms"]) for row in rows if row["trajectory_id"] in wanted
             }
         return self._all_terms
 

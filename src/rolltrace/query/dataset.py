@@ -6,13 +6,11 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import ConfigError, NotFoundError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
-from rolltrace.lake import folder_of
-from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning, PassRule, write_rule
+from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning, PassRule
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
@@ -26,6 +24,7 @@ from rolltrace.query.pages import (
     count_question,
     cut_steps,
     listing_question,
+    rows_of,
     steps_question,
 )
 from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
@@ -36,36 +35,40 @@ from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.views import NEWEST, chosen
 from rolltrace.record import SampleIndex, score_body
-from rolltrace.store import check_version
+from rolltrace.tables import TableStore, address_in, home_folder, write_pass_rule
 
 if TYPE_CHECKING:
     from rolltrace.capture import TrajectoryHandle
     from rolltrace.query.comparison import Comparison
     from rolltrace.query.trajectory import Trajectory
 
+_WAIT_FOR_SCORE_SEC = 10.0
+"""How long who gives a score waits for a drainer at work to take it, so that the next answer has it."""
 
-def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None) -> Store:
+
+def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None, drains: bool = True) -> Store:
     """A store to ask: `open_store("~/.rolltrace").trajectories(step=3, where="reward < 0.5")`.
 
     Args:
-        path: The folder, or the address of a lake: `s3://bucket/prefix`.
+        path: The folder, or an address on object storage: `s3://bucket/prefix`.
         memory_limit: How much memory a question may take, such as `2GB`, and how large an answer of `sql()` may be.
             If not given: four fifths of the machine's memory, and any size.
+        drains: See to it that journals are drained; without, answers are about what is in the tables.
 
     Raises:
         StoreError: there is no store in this folder.
-        FormatError: it was written by a newer rolltrace.
-        MissingExtraError, ConfigError, OutageError: of a lake that cannot be read.
+        FormatError: it has another format.
+        ConfigError: it is no address of a store.
     """
-    folder = Path(os.path.abspath(os.path.expanduser(folder_of(os.fspath(path)))))
+    folder = home_folder(path)
     check_store(folder, may_be_empty=True)  # a run may be about to begin
-    check_version(folder)
-    return Store(folder, memory_limit=memory_limit)
+    TableStore(address_in(folder)).check_format()
+    return Store(folder, memory_limit=memory_limit, drains=drains)
 
 
 class Store(SqlStore):
-    """Answers questions about a store. What it says is never more than two seconds old, live journals included, unless
-    more waits in these than can be read in a second: see `unread_bytes`."""
+    """Answers questions about a store. The first one waits for what was recorded before; later answers are at most
+    about three seconds behind."""
 
     def _repr_html_(self) -> str:
         from rolltrace.query.notebook import store_html
@@ -115,8 +118,7 @@ class Store(SqlStore):
         sql = once + STEPS.format(where=f"{where} AND {runs.sql}")
         answer = self._ask(sql, values + runs.parameters, plain=True)
         asked = {"experiment": experiment, "project": project, "run": run}
-        older = f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {where}"
-        return self._explained(self._with_older_runs(answer, runs, older, values), "steps", asked)
+        return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
 
     def trajectories(
         self,
@@ -196,15 +198,15 @@ class Store(SqlStore):
         wanted = Wanted(conditions, values, runs, predicate, only, rule)
         is_plain = where is None and asked["sample_index"] is None and asked["rollout_n"] is None
         page = PageBounds(ordered, limit, offset, last)
-        if is_plain and order is None and (limit is not None or last is not None):
+        if page.is_short and is_plain and order is None:
             answer = self._ask_page(wanted, page)
+        elif page.is_short:
+            answer = self._ask_few(wanted, page)
         else:
-            answer = self._ask(*listing_question(wanted, page), only, plain=page.is_short)
+            answer = self._ask(*listing_question(wanted, page).whole_rows(), only)
+            answer._count = lambda: self._count(wanted)
         answer._has_tags = True
-        answer._count = lambda: self._count(wanted, is_plain=is_plain)
         before, matching = chosen(conditions, predicate.sql)
-        if is_plain:
-            before, matching = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
         every = values + predicate.parameters
         answer = self._with_older_runs(answer, runs, matching, every, with_rule(rule, before), only)
         return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
@@ -213,13 +215,20 @@ class Store(SqlStore):
         """Some rows in the usual order, from the steps that have them; the others are only counted."""
         steps = self._ask(*steps_question(wanted), wanted.step, plain=True).rows()
         cut = cut_steps(steps, page)
-        scope = self.scope_of(cut.steps)
-        if scope is None:
-            return self._ask(*listing_question(wanted, page), wanted.step, plain=page.is_short)
-        return self._ask(*listing_question(wanted, cut.page, cut.newest), scope, plain=page.is_short)
+        question = listing_question(wanted, cut.page, cut.newest)
+        answer = self._ask(*question.whole_rows(), self.scope_of(cut.steps), plain=True)
+        answer._count = lambda: cut.total
+        return answer
 
-    def _count(self, wanted: Wanted, *, is_plain: bool) -> int:
-        sql, values = count_question(wanted, is_plain=is_plain)
+    def _ask_few(self, wanted: Wanted, page: PageBounds) -> Result:
+        """Some rows: found by few columns, and read whole from the steps that they are in."""
+        keys = self._ask(*listing_question(wanted, page).keys(), wanted.step, plain=True).rows()
+        answer = self._ask(*rows_of(keys), self.scope_of(keys), plain=True)
+        answer._count = (lambda: int(keys[0]["n"])) if keys else (lambda: self._count(wanted))
+        return answer
+
+    def _count(self, wanted: Wanted) -> int:
+        sql, values = count_question(wanted)
         (row,) = self._ask(sql, values, wanted.step, plain=True).rows()
         return int(row["n"] or 0)
 
@@ -414,7 +423,7 @@ class Store(SqlStore):
         for meaning in meanings:
             resolve_rule(self, term, threshold, project=meaning.project, experiment=meaning.experiment)
         for meaning in meanings:
-            write_rule(self.path, meaning.project, meaning.experiment, rule)
+            write_pass_rule(self.path, meaning.project, meaning.experiment, rule)
         self._engine.refresh(now=True)
         return pass_meanings(self, project=project, experiment=experiment)
 
@@ -500,7 +509,7 @@ class Store(SqlStore):
             target = target.trajectory_id
         about = addressee(self, target, project, experiment, run)
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
-        self._engine.refresh(now=True)
+        self._engine.refresh(now=True, wait_sec=_WAIT_FOR_SCORE_SEC)
 
     def label(
         self,
@@ -546,7 +555,7 @@ class Store(SqlStore):
             self, target, name, value, author=author, turn=turn, op_id=op_id, reason=reason, project=project,
             experiment=experiment, run=run,
         )  # fmt: skip
-        self._engine.refresh(now=True)
+        self._engine.refresh(now=True, wait_sec=_WAIT_FOR_SCORE_SEC)
 
     def labels(self, *, experiment: str | None = None, project: str | None = None, step: int | None = None) -> Result:
         """What people say now, one row per label and note: about which trajectory and op, who and when. The oldest
@@ -559,8 +568,11 @@ class Store(SqlStore):
         return self._ask(UNMATCHED_SCORES)
 
     def live(self) -> Result:
-        """What runs right now: since how long, in which op, in which process. The oldest comes first."""
-        now_ns = time.time_ns()
+        """What runs right now: since how long, in which op, in which process. The oldest comes first.
+
+        Ages are as of when a drainer last looked.
+        """
+        now_ns = max((host.time_ns for host in self._engine.live), default=time.time_ns())
         return self._ask(LIVE, [now_ns, now_ns])
 
     def losses(self) -> Result:

@@ -33,7 +33,7 @@ SELECT field, value, n, more FROM (
         UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
         UNION ALL SELECT 'passed', _passed::VARCHAR FROM ({{judged}})
         UNION ALL SELECT 'tool', name FROM (
-            SELECT DISTINCT s.trajectory_id, s.name FROM _spans s SEMI JOIN selected USING (trajectory_id)
+            SELECT DISTINCT s.trajectory_id, s.name FROM ops s SEMI JOIN selected USING (trajectory_id)
             WHERE s.kind = 'tool'
         )
     ) WHERE value IS NOT NULL AND length(value) <= {_LONGEST_VALUE} GROUP BY field, value

@@ -1,7 +1,7 @@
 """Fields of the filter language: what can be asked about a trajectory, and the SQL that answers.
 
 This table is the only source of identifiers in the SQL; everything a user writes becomes a parameter.
-The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `spans`, `_transitions`, `latest_scores`,
+The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `ops`, `spans`, `_transitions`, `latest_scores`,
 `passes` and `groups`.
 """
 
@@ -38,8 +38,8 @@ class Condition(NamedTuple):
     parameters: list[Any]
 
 
-TERM = "TRY_CAST(coalesce(json_extract_string(x.terms, ?), json_extract_string(x.terms, ?)) AS DOUBLE)"
-"""What JSON cannot hold, nan and inf, is an object there: its pointer is the first parameter, see `pointers`."""
+TERM = "t.terms[?]"
+"""A term of the newest reward of a trajectory `t`."""
 
 _TYPES: dict[ColumnKind, FieldType] = {
     "integer": "number", "number": "number", "text": "text", "bool": "bool", "sample": "sample"
@@ -96,7 +96,8 @@ FIELDS = {
 }
 """Every field by its name."""
 
-_OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AND "
+_OPS = "EXISTS (SELECT 1 FROM ops s WHERE s.trajectory_id = t.trajectory_id AND "
+_TEXTS = _OPS.replace("ops s", "spans s")
 _STEPS = "EXISTS (SELECT 1 FROM _transitions e WHERE e.trajectory_id = t.trajectory_id AND "
 _SCORES = "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND "
 _LOOKUPS = {
@@ -105,9 +106,8 @@ _LOOKUPS = {
     "tool": _OPS + "s.kind = 'tool' AND {})",
     "op": _OPS + "{})",
     "kind": _OPS + "{})",
-    "text": f"({_OPS}({{}})) OR {_STEPS}({{}})))",
+    "text": f"({_TEXTS}({{}})) OR {_STEPS}({{}})))",
     "score": _SCORES + "{})",
-    "term": _SCORES.replace("?", "'reward'") + "{})",
     "label.NAME": _SCORES + "{})",
     "label": "len([one_label FOR one_label IN t.labels IF {}]) > 0",
     "author.NAME": _SCORES + "x.label IS NOT NULL AND {})",
@@ -130,7 +130,7 @@ _TYPE_WORDS = {"number": "a number", "text": "text", "bool": "true or false"}
 def need(field: Field) -> str | None:
     """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, term, label, ..."""
     first = field.name.partition(".")[0]
-    return first if first in _LOOKUPS or field.type == "tags" else None
+    return first if first in _LOOKUPS or field.type == "tags" or field.sql == TERM else None
 
 
 def operator_problem(field: Field, name: str, operator: Operator) -> str | None:
@@ -185,7 +185,7 @@ def condition(field: Field, key: str, operator: Operator, values: list[Value]) -
     may_be_nan = field.type == "number" and field.name not in _INTEGERS
     test = _test(sql, operator, len(values), may_be_nan=may_be_nan)
     lookup = _LOOKUPS.get(field.name) or _LOOKUPS.get(need(field) or "", "{}")
-    which = pointers(key) if field.sql == TERM else (key,) if "?" in lookup else ()
+    which = (key,) if "?" in lookup or field.sql == TERM else ()
     return Condition(lookup.format(test), [*which, *parameters])
 
 

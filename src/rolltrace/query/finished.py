@@ -18,29 +18,13 @@ from rolltrace.query.runs import choose_runs
 from rolltrace.query.trajectory import Trajectory
 
 _SURVEY = """
-WITH ops AS (
-    SELECT trajectory_id, count(*) FILTER (status <> 'running') AS ended, count(*) FILTER (status = 'running') AS open,
-        max(coalesce(end_ns, start_ns)) AS last_ns
-    FROM _spans GROUP BY trajectory_id
-), said AS (
-    SELECT trajectory_id, count(*) AS events, max(time_ns) AS last_ns
-    FROM (SELECT trajectory_id, time_ns FROM _transitions UNION ALL
-        SELECT trajectory_id, time_ns FROM notes WHERE event IS DISTINCT FROM 'pruned')
-    GROUP BY trajectory_id
-), given AS (
-    SELECT trajectory_id, max(time_ns) AS scored_ns FROM scores GROUP BY trajectory_id
-)
 SELECT
     t.trajectory_id, t.project, t.experiment, t.step, t.worker,
-    coalesce(ended, 0) + coalesce(events, 0) AS records,
-    coalesce(open, 0) AS open,
-    greatest(t.start_ns, t.end_ns, ops.last_ns, said.last_ns) AS last_ns,
-    coalesce(scored_ns, 0) AS scored_ns,
+    coalesce(t.records, 0) AS records, greatest(coalesce(t.open_ops, 0), 0) AS open,
+    greatest(t.start_ns, t.end_ns, t.last_ns) AS last_ns,
+    coalesce(t.scored_ns, 0) AS scored_ns,
     coalesce({wanted}, false) AS wanted
 FROM _listing t
-LEFT JOIN ops USING (trajectory_id)
-LEFT JOIN said USING (trajectory_id)
-LEFT JOIN given USING (trajectory_id)
 WHERE t.status <> 'running' AND {which}
 ORDER BY t.project, t.experiment, t.step NULLS LAST, t.trajectory_id
 """

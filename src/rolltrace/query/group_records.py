@@ -16,7 +16,7 @@ _OLDER_ATTEMPT = f"""EXISTS (
     AND {" AND ".join(f"s.{name} IS NOT DISTINCT FROM t.{name}" for name in STEP_KEY)}
 )"""
 _OPS = """
-SELECT trajectory_id, count(*) AS ops, count(*) FILTER (status = 'error') AS errors FROM _spans
+SELECT trajectory_id, count(*) AS ops, count(*) FILTER (status = 'error') AS errors FROM ops
 WHERE trajectory_id IN (SELECT unnest(?::VARCHAR[])) GROUP BY trajectory_id
 """
 

@@ -87,9 +87,8 @@ def pass_columns(ks: Sequence[int]) -> dict[str, str]:
 
 
 _RECORDS = f"""
-SELECT {", ".join(RECORD_COLUMNS)}, (end_ns - start_ns) / 1e9 AS duration_s, sample_is_int AS _is_int
-FROM _trajectories WHERE is_group
-QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
+SELECT {", ".join(RECORD_COLUMNS)}, duration_s, sample_number IS NOT NULL AS _is_int
+FROM _stored_group_records WHERE start_ns IS NOT NULL
 """
 """What was recorded for a whole group: no rollout, under an id of its own."""
 

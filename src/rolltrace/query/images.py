@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import struct
 import zlib
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
-from rolltrace.files import open_private
-from rolltrace.lake import mirror_in
-from rolltrace.record import BLOB_NAME, Blob, decode_record
-from rolltrace.store import blob_path
+from rolltrace.record import BLOB_NAME
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
 
 _GREY, _RGB, _PALETTE, _GREY_ALPHA, _RGBA = 0, 2, 3, 4, 6
 _MODES = {"1": (_GREY, 1, 1), "L": (_GREY, 8, 1), "P": (_PALETTE, 8, 1), "RGB": (_RGB, 8, 3), "I;16": (_GREY, 16, 2),
           "LA": (_GREY_ALPHA, 8, 2), "RGBA": (_RGBA, 8, 4), "RGBX": (_RGBA, 8, 4)}  # fmt: skip
 """Mode of Pillow -> colour type and bit depth of PNG, and bytes a pixel."""
 _MOST_PIXELS = 1 << 26
+_FILES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Media types that a browser shows as they are."""
+
+
+class _Bytes(msgspec.Struct):
+    content: bytes = msgspec.field(default=b"", name="$bytes")
 
 
 class _Pixels(msgspec.Struct):
     mode: str
     size: tuple[int, int]
-    palette: bytes = b""
+    palette: _Bytes = msgspec.field(default_factory=_Bytes)
 
 
 class ImageFile(NamedTuple):
@@ -35,7 +40,7 @@ class ImageFile(NamedTuple):
     data: bytes
 
 
-def read_image(store: Path, name: str) -> ImageFile:
+def read_image(store: Store, name: str) -> ImageFile:
     """The image of this hash.
 
     Raises:
@@ -43,25 +48,18 @@ def read_image(store: Path, name: str) -> ImageFile:
     """
     if not BLOB_NAME.fullmatch(name):
         raise QueryError(f"the name of an image is a hash of 16 to 64 hexadecimal digits, not {name[:80]!r}")
-    path = blob_path(store, name)
-    try:
-        if path.parent.is_symlink() or path.parent.parent.is_symlink():
-            raise OSError("its folder is a link")
-        if not path.exists() and (mirror := mirror_in(store)) is not None:
-            mirror.fetch_blob(name)
-        with open_private(path) as file:
-            blob = decode_record(file.read())
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no image {name}: it is not drained yet, or was pruned") from None
-    except (OSError, msgspec.MsgspecError) as fault:
-        raise QueryError(f"the image {name} cannot be read: {str(fault)[:200]}") from None
-    if not isinstance(blob, Blob) or blob.media != "image/raw":
+    row = next(iter(store._ask("SELECT media, info, data FROM blobs WHERE hash = ? LIMIT 1", [name])), None)
+    if row is None:
+        raise NotFoundError(f"there is no image {name}: it is not drained yet, or was pruned")
+    if row["media"] in _FILES:
+        return ImageFile(row["media"], row["data"])
+    if row["media"] != "image/raw":
         raise QueryError(f"{name} is not an image")
     try:
-        pixels = msgspec.msgpack.decode(blob.info, type=_Pixels)
-    except msgspec.MsgspecError as fault:
-        raise QueryError(f"the image {name} cannot be read: {fault}") from None
-    return ImageFile("image/png", _png(name, pixels, blob.data))
+        pixels = msgspec.json.decode(row["info"] or "{}", type=_Pixels)
+    except msgspec.MsgspecError as error:
+        raise QueryError(f"the image {name} cannot be read: {error}") from None
+    return ImageFile("image/png", _png(name, pixels, row["data"]))
 
 
 def _png(name: str, pixels: _Pixels, data: bytes) -> bytes:
@@ -79,7 +77,7 @@ def _png(name: str, pixels: _Pixels, data: bytes) -> bytes:
     rows = b"".join(b"\0" + data[at : at + row_bytes] for at in range(0, len(data), row_bytes))
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))]
     if colour == _PALETTE:
-        palette = pixels.palette[:768]
+        palette = pixels.palette.content[:768]
         chunks.append((b"PLTE", palette.ljust(768, b"\0") if len(palette) % 3 or not palette else palette))
     chunks += [(b"IDAT", zlib.compress(rows, 1)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(

@@ -1,12 +1,13 @@
-"""What a store holds and an answer does not, because it could not be read: journals and parts.
+"""What a store holds and an answer does not, because it could not be read: journals and data files.
 
 A journal holds what was not drained yet. Somebody else's cannot be opened by us, and one that the drainer set aside is
-read by nobody. A part that is damaged, or not ours to read, is left out and the rest of the store is read. Records that
-were damaged in a journal are lost: the journal says so, and after it was drained the losses of its experiment.
+read by nobody. A data file that is damaged, or not ours to read, is left out and the rest of the store is read. Records
+that were damaged in a journal are lost: the losses of its experiment say so.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import warnings
@@ -14,11 +15,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rolltrace._address import address_in
 from rolltrace._guard import OURS
 from rolltrace.errors import IncompleteWarning, UnknownNameWarning
 
-Kind = Literal["journal", "part", "damage", "backlog"]
-_NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "damage": "file", "backlog": "journal file"}
+Kind = Literal["journal", "file", "damage", "backlog"]
+_NAMES: dict[Kind, str] = {"journal": "journal file", "file": "data file", "damage": "file", "backlog": "journal file"}
 _LONGEST_REASON = 80
 
 
@@ -51,13 +53,13 @@ class Incomplete(NamedTuple):
         files = [each for each in self.missing if each.kind == kind]
         if kind == "backlog":
             size = sum(float(each.reason.split()[0]) for each in files)
-            return f"{size:.0f} MB of journals wait to be drained and are not in this answer yet: ask again later"
+            return f"{size:.1f} MB of journals were not drained and are missing here: the store cannot be written to"
         if kind == "damage":
             few, more = files[0].reason, len(files) - 1
             return f"{few}" if not more else f"{few}; and in {more} more"
         path, reason = files[0].path, files[0].reason.replace(f"{files[0].path}", "it").partition(". ")[0]
         place = f"{path.parent.name}/{path.name}"
-        which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {place}"
+        which = f"the {'folder' if os.path.isdir(path) else _NAMES[kind]} {place}"
         if len(files) > 1:
             which = f"{len(files)} {_NAMES[kind]}s, such as {place},"
         lost = "what waits there to be drained" if kind == "journal" else "the rows there"
@@ -84,7 +86,7 @@ class Teller:
         for kind in incomplete.kinds if incomplete else ():
             if kind not in self._warned_of:
                 self._warned_of.add(kind)
-                line = f"{incomplete.of_kind(kind)}; see: rolltrace doctor {shlex.quote(str(self._store))}"
+                line = f"{incomplete.of_kind(kind)}; see: rolltrace doctor {shlex.quote(address_in(self._store).url)}"
                 warnings.warn(line, IncompleteWarning, stacklevel=_caller_level())
 
 

@@ -90,7 +90,7 @@ def _trajectories(store: Store, wanted: str) -> list[JumpTarget]:
     if not _HEXADECIMAL.fullmatch(wanted.lower()):
         return []
     rows = store._ask(
-        "SELECT trajectory_id, project, experiment, step, sample_index, rollout_n, _is_int FROM _rows "
+        "SELECT trajectory_id, project, experiment, step, sample_index, rollout_n, _is_int FROM _listing "
         f"WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT {_MOST}",
         [wanted.lower().ljust(32, "0"), wanted.lower().ljust(32, "f")],
     )

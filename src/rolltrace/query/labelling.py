@@ -27,8 +27,8 @@ LONGEST_NOTE = 20_000
 _NO_LABELS = frozenset({"reward", "advantage", "fate"})
 """Scores that training gives."""
 
-_OP = "SELECT op_id FROM _spans WHERE trajectory_id = ? AND op_id = ?"
-_TURN = "SELECT op_id FROM _spans WHERE trajectory_id = ? AND kind = 'llm' ORDER BY start_ns, op_id LIMIT 1 OFFSET ?"
+_OP = "SELECT op_id FROM ops WHERE trajectory_id = ? AND op_id = ?"
+_TURN = "SELECT op_id FROM ops WHERE trajectory_id = ? AND kind = 'llm' ORDER BY start_ns, op_id LIMIT 1 OFFSET ?"
 _GIVEN_BY = "SELECT DISTINCT author FROM labels WHERE trajectory_id = ? AND name = ? ORDER BY author"
 
 

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rolltrace._address import address_in
 from rolltrace.flags import ALWAYS_ON, FLAGS
 from rolltrace.query.filter_fields import FIELDS, Field
 from rolltrace.record import OP_KINDS
@@ -43,7 +44,7 @@ _CALLED = {"sample_index": "sample", "rollout_n": "rollout"}
 _NAMES = {
     "tag": "SELECT unnest(json_keys(tags)) AS value FROM _listing WHERE tags IS NOT NULL",
     "score": "SELECT name AS value FROM scores",
-    "term": "SELECT unnest(json_keys(terms)) AS value FROM scores WHERE name = 'reward' AND terms IS NOT NULL",
+    "term": "SELECT unnest(map_keys(terms)) AS value FROM _listing WHERE terms IS NOT NULL",
     "label": "SELECT name AS value FROM scores WHERE label IS NOT NULL",
     "author": "SELECT name AS value FROM scores WHERE label IS NOT NULL AND author IS NOT NULL",
     "flag": "SELECT unnest(flags) AS value FROM _listing",
@@ -68,7 +69,7 @@ def explain(ask: Ask, store: Path, what: str, asked: Sequence[Asked], *, filtere
         asked: The values that were asked for.
         filtered: There were conditions.
     """
-    line = f"no {what} in the store {str(store)!r}"
+    line = f"no {what} in the store {address_in(store).url!r}"
     if not filtered:
         return line
     return f"{line} meet the filter" + "".join(f"; {reason}" for reason in missing_values(ask, asked))
@@ -164,16 +165,16 @@ def _source(field: Field, key: str) -> tuple[str, list[Any]] | None:
     if field.name == "author":
         return "SELECT author AS value FROM latest_scores", []
     if field.name == "tool":
-        return f"SELECT {field.sql} AS value FROM spans s WHERE s.kind = 'tool'", []
+        return f"SELECT {field.sql} AS value FROM ops s WHERE s.kind = 'tool'", []
     if field.name in ("op", "kind"):
-        return f"SELECT {field.sql} AS value FROM spans s", []
+        return f"SELECT {field.sql} AS value FROM ops s", []
     if field.type == "tags":
         return f"SELECT {field.sql} AS value FROM _listing t", ["/" + key.replace("~", "~0").replace("/", "~1")]
     if field.sql.startswith("x."):
         return f"SELECT {field.sql} AS value FROM latest_scores x WHERE x.name = ?", [key]
     if field.sql.startswith("g."):
         return f"SELECT {field.sql} AS value FROM groups g", []
-    table = "_steps" if field.name in ("project", "experiment", "run", "step") else "_listing"
+    table = "_places" if field.name in ("project", "experiment", "step") else "_listing"
     return f"SELECT {field.sql} AS value FROM {table} t", []
 
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from rolltrace.messages import Message, read_reply, read_response_text
 from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, Pruning, pieces_of
 from rolltrace.query.values import Row, as_value
 from rolltrace.record import MODEL_KINDS
 
-_LAZY = ("inputs", "outputs", "prompt_text", "response_text", "pruned")
+_LAZY = ("inputs", "outputs", "prompt_text", "response_text")
 _PLAIN = (
     "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
-    "worker", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens",
+    "worker", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens", "turn", "saw",
 )  # fmt: skip
 
 
@@ -65,7 +66,11 @@ class Op:
     """How many tokens of the prompt came from a cache."""
     reasoning_tokens: int | None = None
     """How many tokens of the response were reasoning."""
-    pruned: Pruning | None = field(default_factory=lambda: None, repr=False)
+    turn: int | None = None
+    """Of a model call of the policy: which turn, from 0."""
+    saw: str | None = None
+    """Of a model call: the messages that it was given, as ranges of their `seq`; see `Trajectory.seen_by`."""
+    pruned: Pruning | None = field(default=None, repr=False)
     """When and why its payload went; `inputs`, and `outputs` if it gave any, are `{"$pruned": ...}` then."""
 
     if not TYPE_CHECKING:
@@ -77,13 +82,10 @@ class Op:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if name in ("prompt_text", "response_text"):
                 return content.texts[name == "response_text"]
-            if name == "pruned":
-                return None if content.has_payload else self.__dict__["_pruning"]
             payload = content.once(_read_payload)
             if payload is not None:
                 return payload.get(name)
-            pruned = self.__dict__["_pruning"]
-            return None if pruned is None or (name == "outputs" and self.error is not None) else pruned.mark
+            return None if self.pruned is None or (name == "outputs" and self.error is not None) else self.pruned.mark
 
     @property
     def content(self) -> OpContent | None:
@@ -95,6 +97,14 @@ class Op:
     def tokens(self) -> OpTokens | None:
         """Its tokens; None if it has none."""
         return None if self.content is None else _tokens(self.op_id, self.name, self.content)
+
+    @property
+    def reply(self) -> Message | None:
+        """What a model call answered, if that is one message; where it gave only tokens, their text."""
+        reply = read_reply(self.outputs)
+        if reply is None and self.response_text is not None:
+            reply = read_response_text(self.response_text)[-1]
+        return reply
 
     @property
     def duration_s(self) -> float | None:
@@ -239,12 +249,12 @@ class TokensOfOps(Sequence[OpTokens]):
         return _tokens(op.op_id, op.name, op.content)
 
 
-def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set[int]) -> Op:
+def op_of(span: Row, contents: Contents, pruned: Pruning | None) -> Op:
     op = object.__new__(Op)
-    if pruned is None and span["op_id"] not in unreadable:
-        pruned = Pruning()  # of a store that was pruned before that left a note, if its payload is gone
+    pruned = None if span["payload_bytes"] is not None or span["status"] == "running" else pruned
     content = OpContent(contents, span["op_id"], span["prompt_tokens"], span["response_tokens"])
-    op.__dict__.update({name: span[name] for name in _PLAIN}, children=[], _content=content, _pruning=pruned)
+    op.__dict__.update({name: span.get(name) for name in _PLAIN}, children=[], pruned=pruned, _content=content)
+    op.__dict__["start_ns"] = span["start_ns"] or 0  # another program may have written the row
     return op
 
 

@@ -19,7 +19,7 @@ from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sequence import PackedCall, TokenSequence, policy_calls, sequence_of
 from rolltrace.query.trajectory import parents_of
 from rolltrace.query.values import as_object, as_value
-from rolltrace.store import PRUNED, links_of
+from rolltrace.tables import PRUNED, links_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _OPS = """
 SELECT op_id, parent_id, name, kind, status, start_ns, end_ns, error, prompt_tokens, response_tokens, policy_version,
-    finish_reason, thread, worker, list_avg(logprobs) AS logprob_mean, coalesce(strlen(payload), 0) AS payload_bytes,
-    payload IS NULL AS payload_missing
+    finish_reason, thread, worker, list_avg(logprobs) AS logprob_mean, payload_bytes
 FROM _spans WHERE trajectory_id = ? ORDER BY start_ns, op_id
 """
 _TOKENS = """
@@ -177,7 +176,6 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     is_among_tokens = any(finding["op_id"] in has_tokens for finding in findings)
     sequence = _layout_of(store, place) if is_among_tokens else TokenSequence()
     notes = [_note(each) for each in ask(_NOTES, full_id)]
-    payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
     scores = ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)
@@ -204,7 +202,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         labels=_labels([each for each in scores if each["author"] is not None]),
         findings=[_finding(each, turns, sequence) for each in findings],
         notes=[note for note in notes if note["event"] != PRUNED],
-        pruned=pruning_of(notes, payloads, findings),
+        pruned=pruning_of(notes),
         losses=ask(
             f"SELECT reason, sum(count)::BIGINT AS count FROM {LOST} WHERE project = ? AND experiment = ? AND "
             "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *key[:3],
@@ -317,6 +315,7 @@ def _ops(rows: list[Row], start_ns: int, findings: list[Row]) -> list[Row]:
             {
                 **row,
                 "parent_id": parents[row["op_id"]],
+                "payload_bytes": row["payload_bytes"] or 0,
                 "depth": depth,
                 "offset_s": (row["start_ns"] - start_ns) / 1e9,
                 "duration_s": took,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.incomplete import Incomplete
 from rolltrace.query.questions import LOST
-from rolltrace.store import Partition
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -91,7 +90,7 @@ def experiment_overview(store: Store) -> list[Row]:
             "reward_last": rewards[_key(row)][-1] if rewards[_key(row)] else None,
             "flags": dict(sorted(flags[_key(row)].items(), key=lambda each: (-each[1], each[0]))),
             "lost": lost.get(_key(row), 0),
-            "size_bytes": sizes[Partition(*_key(row), None).folder(store.path).parent],
+            "size_bytes": sizes[_key(row)],
             "runs": runs[_key(row)],
         }
         for row in store.experiments()

@@ -1,12 +1,12 @@
 """The question behind `Store.trajectories`: which rows, in which order, which page of them.
 
-The rows are chosen and sorted by few columns, and the others are read for the page alone. In the usual order a page
-lies in a few steps, which `_steps` tells without a look at any trajectory: then only these are read.
+The rows are chosen and sorted by few columns, and the others are read for the page alone, from the steps that it lies
+in. In the usual order `_steps` tells which these are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rolltrace.pass_rule import PassRule
@@ -65,12 +65,47 @@ class Cut(NamedTuple):
     steps: list[Row]
     page: PageBounds
     newest: list[tuple[str, str, int]]
+    total: int
+    """How many rows all pages have together."""
+
+
+class PageQuestion(NamedTuple):
+    """SQL and parameters of the rows of a listing."""
+
+    ctes: list[str]
+    """Among them `hits`, all that match, and `page`, those of them that are shown."""
+    order: str
+    values: list[Any]
+
+    def whole_rows(self) -> tuple[str, list[Any]]:
+        """Every column of each row, in one question: for many rows."""
+        shown = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
+        select = f"SELECT {shown} FROM _listing t JOIN page USING (trajectory_id) ORDER BY {self.order}"
+        return f"WITH {', '.join(self.ctes)} {select}", self.values
+
+    def keys(self) -> tuple[str, list[Any]]:
+        """The ids and places of the rows, and how many match: `rows_of` reads a few rows from a few steps then."""
+        select = (
+            "SELECT t.trajectory_id, t.project, t.experiment, t.step, (SELECT count(*) FROM hits) AS n "
+            f"FROM hits t JOIN page USING (trajectory_id) ORDER BY {self.order}"
+        )
+        return f"WITH {', '.join(self.ctes)} {select}", self.values
+
+
+def rows_of(keys: Sequence[Row]) -> tuple[str, list[Any]]:
+    """SQL and parameters of the rows of these trajectories, in their order."""
+    shown = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
+    sql = (
+        f"SELECT {shown} FROM _listing t JOIN (SELECT unnest(?::VARCHAR[]) AS trajectory_id, "
+        "unnest(?::BIGINT[]) AS place) page USING (trajectory_id) ORDER BY page.place"
+    )
+    return sql, [[key["trajectory_id"] for key in keys], list(range(len(keys)))]
 
 
 def listing_question(
     wanted: Wanted, page: PageBounds, newest: Iterable[tuple[str, str, int]] | None = None
-) -> tuple[str, list[Any]]:
-    """SQL and parameters; `newest`: of each experiment, when its newest trajectory began, if that is known."""
+) -> PageQuestion:
+    """The question; `newest`: of each experiment, when its newest trajectory began, if that is known."""
     before, matching = wanted.matching()
     values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
     if newest is None:
@@ -99,12 +134,7 @@ def listing_question(
     if page.offset and page.last is None and page.limit is None:
         paging = f" ORDER BY {inner_order}{paging}"
     ctes = [*before, f"hits AS MATERIALIZED ({hits})", f"ages AS ({ages})", f"page AS MATERIALIZED ({sql}{paging})"]
-    shown = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
-    outer = page.ordered.replace(f't."{NEWEST}"', f"page.{NEWEST}")
-    return (
-        f"WITH {', '.join(ctes)} SELECT {shown} FROM _listing t JOIN page USING (trajectory_id) ORDER BY {outer}",
-        values,
-    )
+    return PageQuestion(ctes, page.ordered.replace(f't."{NEWEST}"', f"page.{NEWEST}"), values)
 
 
 def steps_question(wanted: Wanted) -> tuple[str, list[Any]]:
@@ -138,14 +168,11 @@ def cut_steps(steps: list[Row], page: PageBounds) -> Cut:
     within = PageBounds(page.ordered, end - begin, begin - first, None)
     if page.last is not None and page.limit is not None:
         within = within._replace(limit=min(page.limit, end - begin))
-    return Cut(chosen, within, [(*place, age) for place, age in ages.items()])
+    return Cut(chosen, within, [(*place, age) for place, age in ages.items()], total)
 
 
-def count_question(wanted: Wanted, *, is_plain: bool) -> tuple[str, list[Any]]:
-    """How many trajectories; `is_plain`: the conditions are on columns of `_steps` only."""
-    if is_plain:
-        sql = f"SELECT sum(trajectories)::BIGINT AS n FROM _steps t WHERE {wanted.conditions} AND {wanted.runs.sql}"
-        return sql, [*wanted.values, *wanted.runs.parameters]
+def count_question(wanted: Wanted) -> tuple[str, list[Any]]:
+    """How many trajectories."""
     before, matching = wanted.matching()
     once = f"WITH {', '.join(before)} " if before else ""
     values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]

@@ -120,7 +120,7 @@ def _page(
 ) -> Page:  # fmt: skip
     begin, parameters = "0", list[Any]()
     if after is not None:
-        place, parameters = _read_key(after, len(key))
+        place, parameters = read_key(after, len(key))
         same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in key)
         # A row that is gone meanwhile leaves its place behind.
         begin = f"coalesce((SELECT _place FROM listed WHERE {same} LIMIT 1), {place})"
@@ -135,7 +135,7 @@ def _page(
         before=(f"listed AS MATERIALIZED (SELECT {names}, {places} FROM ({sql}) t)",),
     )
     rows, more = rows[:limit], len(rows) > limit
-    next_page = _write_key(rows[-1]["_place"], [rows[-1][name] for name in key]) if more else None
+    next_page = write_key(rows[-1]["_place"], [rows[-1][name] for name in key]) if more else None
     total = max((row.pop("_total") for row in rows), default=0)
     for row in rows:
         del row["_place"]
@@ -161,13 +161,15 @@ def _add_cells(store: Store, scope: Scope, groups: list[Row]) -> None:
         row["cells"] = cells[tuple(row[name] for name in GROUP_KEY)]
 
 
-def _write_key(place: int, values: list[Any]) -> str:
+def write_key(place: int, values: list[Any]) -> str:
+    """The `next` of a page that ends with this row."""
     # As text, because a sample that was given as an int stands in the table as text.
     plain = [value if value is None or isinstance(value, bool) else str(value) for value in values]
     return base64.urlsafe_b64encode(msgspec.msgpack.encode([place, *plain])).decode().rstrip("=")
 
 
-def _read_key(text: str, count: int) -> tuple[int, list[Any]]:
+def read_key(text: str, count: int) -> tuple[int, list[Any]]:
+    """The place and the key of the row after which a page begins."""
     try:
         packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         place, *values = msgspec.msgpack.decode(packed, type=list[int | str | bool | None])

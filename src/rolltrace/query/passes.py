@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import ConfigError, QueryError
 from rolltrace.pass_rule import NOT_CHOSEN, Experiment, PassMeaning, PassRule
 from rolltrace.query.arguments import conditions_of
-from rolltrace.query.filter_fields import pointers
 from rolltrace.query.group_views import GROUP_VIEWS, PASSED
 from rolltrace.query.step_rows import STEP_ROW_KEY
 from rolltrace.settings import nearest
@@ -27,26 +26,24 @@ PASS_COLUMNS = (
     "passed", "pass_rule",
 )  # fmt: skip
 """The columns of `passes`, in order."""
-_SAME_STEP_ROW = " AND ".join(f"s.{name} IS NOT DISTINCT FROM j.{name}" for name in STEP_ROW_KEY)
+_SAME_STEP_ROW = " AND ".join(f"s.{name} IS NOT DISTINCT FROM {{other}}.{name}" for name in STEP_ROW_KEY)
+_WITH_GROUPS = f"FROM _steps s LEFT JOIN _step_groups g ON {_SAME_STEP_ROW.format(other='g')}"
 _JUDGED_STEPS = f"""
 SELECT s.* REPLACE (CASE WHEN j.pass_rule IS NULL THEN s.passed ELSE j.passed END AS passed),
-    coalesce(j.pass_rule, '{NOT_CHOSEN.text}') AS pass_rule
-FROM _steps s LEFT JOIN (
+    g.rated_groups, g.flat_groups, coalesce(j.pass_rule, '{NOT_CHOSEN.text}') AS pass_rule
+{_WITH_GROUPS} LEFT JOIN (
     SELECT {", ".join(STEP_ROW_KEY)}, {PASSED} AS passed, any_value(pass_rule) AS pass_rule
     FROM {JUDGED} t WHERE {{chosen}} GROUP BY {", ".join(STEP_ROW_KEY)}
-) j ON {_SAME_STEP_ROW}
+) j ON {_SAME_STEP_ROW.format(other="j")}
 """
 """Where nobody has chosen, `_steps` has the number already."""
-_UNCHOSEN_STEPS = f"SELECT *, '{NOT_CHOSEN.text}' AS pass_rule FROM _steps"
+_UNCHOSEN_STEPS = f"SELECT s.*, g.rated_groups, g.flat_groups, '{NOT_CHOSEN.text}' AS pass_rule {_WITH_GROUPS}"
 _BINARY = """
-SELECT project, experiment,
-    sum(scored) > 0 AND min(reward_min) >= 0 AND max(reward_max) <= 1 AND sum(reward_sum) = sum(passed) AS is_binary
-FROM _steps t WHERE {where} GROUP BY project, experiment ORDER BY min(start_ns), project, experiment
+SELECT project, experiment, count(reward) > 0 AND count(*) FILTER (reward <> 0 AND reward <> 1) = 0 AS is_binary
+FROM _listing t WHERE {where} GROUP BY project, experiment ORDER BY min(start_ns), project, experiment
 """
-"""Of rewards from 0 to 1, as many are above 0 as their sum says only if each of these is 1."""
 _TERMS = """
-SELECT DISTINCT unnest(json_keys(terms)) AS term FROM scores t
-WHERE name = 'reward' AND terms IS NOT NULL AND {where} ORDER BY term
+SELECT DISTINCT unnest(map_keys(terms)) AS term FROM _listing t WHERE terms IS NOT NULL AND {where} ORDER BY term
 """
 
 
@@ -63,12 +60,8 @@ def judged_select(
     select = f"SELECT t.*, CASE WHEN t.reward IS NOT NULL THEN {passed} END AS _passed, {text} AS pass_rule"
     if not terms:
         return f"{select} FROM {listing} t"
-    values = ", ".join(f"{_term_value(term)} AS v{at}" for at, term in enumerate(terms))
-    return (
-        f"WITH term_values AS MATERIALIZED (SELECT x.trajectory_id, {values} FROM latest_scores x "
-        "WHERE x.name = 'reward' AND x.author IS NULL AND x.op_id IS NULL AND x.terms IS NOT NULL) "
-        f"{select} FROM {listing} t LEFT JOIN term_values ON term_values.trajectory_id = t.trajectory_id"
-    )
+    used = ", ".join(f"bool_or(map_contains(terms, {_literal(term)})) AS v{at}" for at, term in enumerate(terms))
+    return f"{select} FROM {listing} t, (SELECT {used} FROM _listing WHERE terms IS NOT NULL) used"
 
 
 def pass_views(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None) -> dict[str, str]:
@@ -171,15 +164,8 @@ def _verdict(rule: PassRule, terms: list[str]) -> str:
     """SQL: whether a row `t` that has a reward has passed."""
     if rule.term is None:
         return rule.sql("t.reward")
-    value = f"v{terms.index(rule.term)}"
-    return f"CASE WHEN (SELECT count({value}) > 0 FROM term_values) THEN coalesce({rule.sql(value)}, false) END"
-
-
-def _term_value(term: str) -> str:
-    """SQL: a term of the reward `x` as a number; true is 1."""
-    of_odd, of_plain = (f"json_extract_string(x.terms, {_literal(pointer)})" for pointer in pointers(term))
-    text = f"coalesce({of_odd}, {of_plain})"
-    return f"TRY_CAST(CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END AS DOUBLE)"
+    passed = rule.sql(f"t.terms[{_literal(rule.term)}]")
+    return f"CASE WHEN used.v{terms.index(rule.term)} THEN coalesce({passed}, false) END"
 
 
 def _is_of(experiment: Experiment) -> str:

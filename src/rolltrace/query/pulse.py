@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from rolltrace.query.scope import Row
-from rolltrace.store import Partition
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -31,7 +30,7 @@ FROM _listing t LEFT JOIN (
     SELECT s.trajectory_id, greatest(max(s.start_ns), max(s.end_ns)) AS last_ns,
         bool_or(s.status = 'running' AND c.parent_id IS NULL) AS is_in_op,
         arg_max({'name': name, 'kind': kind, 'start_ns': start_ns}, start_ns) FILTER (status = 'running') AS current
-    FROM _spans s LEFT JOIN (SELECT DISTINCT trajectory_id, parent_id FROM _spans) c
+    FROM ops s LEFT JOIN (SELECT DISTINCT trajectory_id, parent_id FROM ops) c
         ON c.trajectory_id = s.trajectory_id AND c.parent_id = s.op_id
     GROUP BY s.trajectory_id
 ) o USING (trajectory_id)
@@ -39,13 +38,13 @@ WHERE t.status = 'running' ORDER BY t.start_ns, t.trajectory_id
 """
 _USUAL = f"""
 SELECT project, experiment, name, kind, quantile_cont((end_ns - start_ns) / 1e9, 0.95) AS p95_s
-FROM _spans s SEMI JOIN (SELECT UNNEST(?::VARCHAR[]) AS experiment) e USING (experiment)
+FROM ops s SEMI JOIN (SELECT UNNEST(?::VARCHAR[]) AS experiment) e USING (experiment)
 WHERE end_ns IS NOT NULL AND status = 'ok' AND start_ns > ? GROUP BY ALL HAVING count(*) >= {_FEWEST}
 """
 _USUAL_IDLE = f"""
 WITH events AS (
-    SELECT trajectory_id, project, experiment, start_ns AS at_ns, false AS is_idle FROM _spans
-    UNION ALL SELECT trajectory_id, project, experiment, end_ns, true FROM _spans WHERE end_ns IS NOT NULL
+    SELECT trajectory_id, project, experiment, start_ns AS at_ns, false AS is_idle FROM ops
+    UNION ALL SELECT trajectory_id, project, experiment, end_ns, true FROM ops WHERE end_ns IS NOT NULL
     UNION ALL SELECT trajectory_id, project, experiment, start_ns, true FROM _listing
     UNION ALL SELECT trajectory_id, project, experiment, end_ns, false FROM _listing WHERE end_ns IS NOT NULL
 )
@@ -91,21 +90,32 @@ class Pulse:
     trajectories_per_min: float
     tokens_per_min: float
     tool_error_rate: float | None
+    snapshot_age_s: float | None = None
+    """How long ago the drainers looked at what runs, the slowest of them: ages are as of then. None if none did."""
     window_s: float = WINDOW_SEC
 
 
 def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
-    """What is in flight, and how fast trajectories end."""
+    """What is in flight, and how fast trajectories end.
+
+    Args:
+        store: The store.
+        now_ns: The time that ages are as of. If not given: when the drainer of the host last looked, so that an op
+            does not seem slow because its drainer is, or because our clock is another one.
+    """
+    looks_ns = {writer.worker: host.time_ns for host in store._engine.live for writer in host.writers}
+    as_of_ns = looks_ns if now_ns is None else {}
     now_ns = time.time_ns() if now_ns is None else now_ns
     rows = _ask_moving(store, _RUNNING, [], "running > 0")
     usual = _usual(store, rows) if rows else {}
     for row in rows:
+        seen_ns = as_of_ns.get(row["worker"], now_ns)
         started = row.pop("_op_start_ns")
-        row["age_s"] = max(0.0, (now_ns - row["start_ns"]) / 1e9)
-        row["op_age_s"] = None if started is None else max(0.0, (now_ns - started) / 1e9)
+        row["age_s"] = max(0.0, (seen_ns - row["start_ns"]) / 1e9)
+        row["op_age_s"] = None if started is None else max(0.0, (seen_ns - started) / 1e9)
         row["op_p95_s"] = usual.get((row["project"], row["experiment"], row["current_op"], row["current_kind"]))
         idle_since_ns = row.pop("_idle_since_ns")
-        row["idle_s"] = None if idle_since_ns is None else max(0.0, (now_ns - idle_since_ns) / 1e9)
+        row["idle_s"] = None if idle_since_ns is None else max(0.0, (seen_ns - idle_since_ns) / 1e9)
         row["idle_p95_s"] = usual.get((row["project"], row["experiment"]))
         paces = (_pace(row["op_age_s"], row["op_p95_s"]), _pace(row["idle_s"], row["idle_p95_s"]))
         row["pace"] = max(paces, key=_PACES.index)
@@ -122,6 +132,7 @@ def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
         sum(row["finished"] for row in finished) * 60 / WINDOW_SEC,
         sum(row["tokens"] for row in finished) * 60 / WINDOW_SEC,
         sum(row["tool_errors"] for row in finished) / calls if calls else None,
+        max(0.0, (now_ns - min(looks_ns.values())) / 1e9) if looks_ns else None,
     )
 
 
@@ -156,5 +167,4 @@ def _ask_moving(store: Store, sql: str, parameters: list[Any], moving: str) -> l
     steps = store._ask(f"SELECT DISTINCT project, experiment, step FROM _steps WHERE {moving}", plain=True).rows()
     if not steps:
         return []
-    places = (Partition(row["project"], row["experiment"], row["step"]) for row in steps)
-    return store._ask(sql, parameters, store._engine.scope_of(places)).rows()
+    return store._ask(sql, parameters, store.scope_of(steps)).rows()

@@ -11,22 +11,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._arrow import pa
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
-from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace, ReadColumns
+from rolltrace.query.contents import PAYLOAD, Contents, OpKey, Pace, ReadColumns
+from rolltrace.query.conversation import Transcripts
 from rolltrace.query.plain import PlainTable
 from rolltrace.query.result import IS_INT
 from rolltrace.query.trajectory import Trajectory, build
 from rolltrace.query.values import Row
-from rolltrace.record import SPANS, WHERE
+from rolltrace.tables import COORDINATES, OPS, TABLE_SCHEMAS
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
     from rolltrace.query.snapshot import ScopeKey
 
-_EVENTS = ("_transitions", "scores", "notes", "flags")
+_EVENTS = {"transitions": "_transitions", "scores": "scores", "notes": "notes", "flags": "flags"}
+"""Tables -> the views that are read."""
 _OWN = "trajectory_id, traceback, parent_trajectory_id, parent_op_id"
-_WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
-_SKELETON = ", ".join(column.name for column in SPANS.columns if column.name not in (*PAYLOAD, *TOKENS))
-_ANY_TOKENS = "tokens IS NOT NULL OR logprobs IS NOT NULL OR response_mask IS NOT NULL"
+_WHERE = frozenset(column.name for column in COORDINATES)
+_COLUMNS = {
+    schema.name: ", ".join(column.name for column in schema.columns if column.name not in _WHERE)
+    for schema in TABLE_SCHEMAS
+}
+"""Those of each table that do not say where its rows stand in the training run."""
+_SKELETON = ", ".join(column.name for column in OPS.columns if column.name not in PAYLOAD)
+_RENAMED = {"tokens": "ids AS tokens", "response_mask": "mask AS response_mask"}
+"""Columns of the table `tokens` that have other names here."""
 _THESE = "trajectory_id IN (SELECT unnest(?::VARCHAR[]))"
 
 
@@ -72,14 +80,17 @@ def read_whole(
         return by_id
 
     own = of_each("_trajectories", _OWN, "end_ns DESC NULLS LAST")
-    spans = of_each("_spans", _SKELETON, "start_ns, op_id")
-    events = [of_each(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns, worker") for table in _EVENTS]
-    keys = [OpKey(each, span["op_id"], span["start_ns"]) for each in ids for span in spans[each]]
+    spans = of_each("ops", _SKELETON, "start_ns, op_id")
+    events = [of_each(view, _COLUMNS[table], "time_ns, worker") for table, view in _EVENTS.items()]
+    keys = [OpKey(each, span["op_id"], span["start_ns"] or 0) for each in ids for span in spans[each]]
     contents = Contents(keys, _reader(store, scope), lambda: _with_tokens(store, ids, scope), paces)
+    transcripts = Transcripts(store, ids, scope)
     for row, each in zip(listed, ids):
         inside = (rows_by_id[each] for rows_by_id in events)
         try:
-            built = build(row, own[each][0] if own[each] else None, spans[each], contents, *inside)
+            built = build(
+                row, own[each][0] if own[each] else None, spans[each], contents, *inside, transcripts=transcripts
+            )
         except Exception as fault:
             if on_fault is None:
                 raise
@@ -93,11 +104,14 @@ def _reader(store: Store, scope: ScopeKey) -> ReadColumns:
     def read(keys: Sequence[OpKey], columns: Sequence[str]) -> pa.Table | PlainTable:
         ids = list(dict.fromkeys(key.trajectory_id for key in keys))
         where, values = _THESE, list[Any]([ids])
-        if len(ids) == 1:  # by plain comparisons: the statistics of the parts say where its ops of that time are
+        if len(ids) == 1 and all(
+            key.start_ns for key in keys
+        ):  # by plain comparisons: the statistics of the parts say where its ops of that time are
             starts = [key.start_ns for key in keys]
             where, values = "trajectory_id = ? AND start_ns BETWEEN ? AND ?", [*ids, min(starts), max(starts)]
-        table = "_spans_with_text" if "text" in columns else "_spans"
-        sql = f"SELECT op_id, {', '.join(columns)} FROM {table} WHERE {where} AND op_id IN (SELECT unnest(?::BIGINT[]))"
+        names = ", ".join(_RENAMED.get(name, name) for name in columns)
+        table = "ops" if columns == PAYLOAD else "_tokens"
+        sql = f"SELECT op_id, {names} FROM {table} WHERE {where} AND op_id IN (SELECT unnest(?::BIGINT[]))"
         ask = store._engine.plain_rows if columns == PAYLOAD else store._engine.query
         return ask(sql, [*values, [key.op_id for key in keys]], scope)
 
@@ -105,7 +119,7 @@ def _reader(store: Store, scope: ScopeKey) -> ReadColumns:
 
 
 def _with_tokens(store: Store, ids: Sequence[str], scope: ScopeKey) -> set[int]:
-    sql = f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})"
+    sql = f"SELECT op_id FROM _tokens WHERE {_THESE}"
     return {row["op_id"] for row in store._ask(sql, [list(ids)], scope, plain=True)}
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.drain import Addressee
 from rolltrace.errors import QueryError
 from rolltrace.query.result import Result
-from rolltrace.query.score_views import ALWAYS_NS
 from rolltrace.record import Coordinates, target_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def addressee(
     """
     if isinstance(target, str):
         try:
-            rows = store._ask("SELECT * FROM _rows WHERE trajectory_id = ?", [store.full_id(target)])
+            rows = store._ask("SELECT * FROM _listing WHERE trajectory_id = ?", [store.full_id(target)])
             return _addressee_of_row(*rows)
         except QueryError:
             if project is None or experiment is None:
@@ -76,10 +75,10 @@ def _homes(ask: Ask, where: Coordinates | None, project: str | None, experiment:
     return [_Home(row["project"], row["experiment"], row["run"] or None) for row in rows]
 
 
-_AT = f"""
-SELECT trajectory_id FROM _rows WHERE project = ? AND experiment = ? AND run IS NOT DISTINCT FROM ?
+_AT = """
+SELECT trajectory_id FROM _listing WHERE project = ? AND experiment = ? AND run IS NOT DISTINCT FROM ?
     AND step IS NOT DISTINCT FROM ? AND sample_index IS NOT DISTINCT FROM ? AND rollout_n IS NOT DISTINCT FROM ?
-    AND validate = ? AND _run_until_ns = {ALWAYS_NS}
+    AND validate = ? ORDER BY branch IS TRUE, start_ns DESC, trajectory_id LIMIT 1
 """
 
 

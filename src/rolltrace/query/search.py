@@ -1,39 +1,57 @@
-"""Where a text occurs: in what ops were given and gave, in decoded tokens and in transitions, with a bit of text around
-it."""
+"""Where a text occurs in what was said: each message once, with a bit of text around it, and how often in each step.
+
+The table `messages` holds each message once, however many prompts repeat it, so one pass over it finds every place.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import QueryError
-from rolltrace.query.filter_lexer import full_quote
-from rolltrace.query.paging import Page, trajectory_page
+from rolltrace.query.arguments import order_of, whole
+from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
+from rolltrace.query.paging import Page, read_key, write_key
+from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row, Scope
+from rolltrace.tables import Place
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
-_AROUND = 80
-_MOST_MATCHES = 5
+MAX_MATCHES = 5
 """Of one trajectory."""
-_LONGEST = 500
-_OPS = """
-SELECT trajectory_id, op_id, name, kind, start_ns,
-    contains(lower(payload), lower(?)) OR contains(lower(payload), lower(?)) AS in_payload,
-    contains(lower(text), lower(?)) AS in_text,
-    CASE WHEN in_payload THEN payload END AS payload, CASE WHEN in_text AND NOT in_payload THEN text END AS text
-FROM _spans_with_text WHERE trajectory_id IN ({marks}) AND (in_payload OR in_text) ORDER BY start_ns, op_id
+MAX_CHARS = 500
+"""Of a text to search for."""
+_AROUND = 80
+_TEXT_COLUMNS = {"text": "text", "reasoning": "reasoning", "calls": "call"}
+"""Column of `messages` -> what a match in it is called."""
+_FOUND = """
+hits AS MATERIALIZED (
+    SELECT trajectory_id, count(DISTINCT message_id) AS hits FROM _message_rows WHERE {matches} GROUP BY trajectory_id
+), found AS MATERIALIZED (
+    SELECT t.trajectory_id, t.project, t.experiment, t.step, h.hits, row_number() OVER (ORDER BY {order}) AS place
+    FROM selected t JOIN hits h USING (trajectory_id)
+)"""
+_PAGE = """
+SELECT trajectory_id, f.place, project, experiment, step, hits, NULL AS trajectories
+FROM found f, (SELECT {begin} AS place) b WHERE f.place > b.place AND f.place <= b.place + {limit} + 1
+UNION ALL
+SELECT NULL, NULL, project, experiment, step, sum(hits)::BIGINT, count(*) FROM found GROUP BY project, experiment, step
+ORDER BY place NULLS LAST, project, experiment, step DESC
 """
-_STEPS = """
-SELECT trajectory_id, op_id, 'transition' AS name, time_ns AS start_ns, trace
-FROM _transitions
-WHERE trajectory_id IN ({marks}) AND (contains(lower(trace), lower(?)) OR contains(lower(trace), lower(?)))
-ORDER BY time_ns
+_MESSAGES = """
+WITH best AS MATERIALIZED (
+    SELECT trajectory_id, seq, op_id, role, turn, text, reasoning, calls
+    FROM messages WHERE trajectory_id IN ({marks}) AND {matches}
+    QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY seq) <= {most}
+)
+SELECT b.*, coalesce(o.name, b.role) AS op_name
+FROM best b LEFT JOIN (SELECT op_id, name FROM ops WHERE trajectory_id IN ({marks})) o USING (op_id)
+ORDER BY b.trajectory_id, b.seq
 """
-_TURNS = "SELECT trajectory_id, op_id, start_ns FROM _spans WHERE trajectory_id IN ({marks}) AND kind = 'llm'"
 
 
 @dataclass(frozen=True)
@@ -41,9 +59,11 @@ class SearchPage:
     """What `search_text` gives."""
 
     hits: list[Row]
-    """row: of the listing; matches: op_id, op_name, turn, where, before, match, after, offset; ops: in how many ops and
-    transitions."""
+    """row: of the listing; matches: op_id, op_name, turn, where, before, match, after, offset; ops: in how many
+    messages."""
     page: Page
+    steps: list[Row] = field(default_factory=list)
+    """Of each step with a hit, of all pages: project, experiment, step, trajectories, hits (messages)."""
 
 
 def search_text(
@@ -51,61 +71,99 @@ def search_text(
 ) -> SearchPage:
     """The trajectories of a scope in which a text occurs, the newest step first; letters are the same large and small.
 
+    Searched is what was said: texts of messages, reasoning, tool calls and their results.
+
     Raises:
         QueryError: the text is empty or very long.
     """
-    if not text.strip() or len(text) > _LONGEST:
-        raise QueryError(f"search for 1 to {_LONGEST} characters, not {len(text)}")
+    if not text.strip() or len(text) > MAX_CHARS:
+        raise QueryError(f"search for 1 to {MAX_CHARS} characters, not {len(text)}")
     scope = scope or Scope()
-    condition = f"text ~ {full_quote(text)}"
-    where = f"({scope.where}) and {condition}" if scope.where else condition
-    page = trajectory_page(
-        store, replace(scope, where=where), order="-step,sample_index,rollout_n", after=after, limit=limit
+    limit = whole("limit", limit)
+    matches, patterns = _condition(text)
+    begin, key = "0", list[Any]()
+    if after is not None:
+        place, key = read_key(after, 1)
+        begin = f"coalesce((SELECT place FROM found WHERE trajectory_id = ?), {place})"
+    order = order_of(
+        "-step,sample_index,rollout_n", "trajectories", TRAJECTORY_COLUMNS, ("start_ns", "trajectory_id"),
+        TRAJECTORY_HEADERS,
+    )  # fmt: skip
+    sql = _PAGE.format(begin=begin, limit=limit)
+    rows = scope.selected().ask(store, sql, *patterns, *key, before=(_FOUND.format(matches=matches, order=order),))
+    steps = [row for row in rows if row["place"] is None]
+    found = [row for row in rows if row["place"] is not None]
+    more, found = len(found) > limit, found[:limit]
+    counts = {row["trajectory_id"]: row["hits"] for row in found}
+    places = frozenset(Place(row["project"], row["experiment"], row["step"]) for row in found)
+    listed = summaries(store, list(counts), places)
+    page = Page(
+        listed,
+        sum(row["trajectories"] for row in steps),
+        write_key(found[-1]["place"], [found[-1]["trajectory_id"]]) if more else None,
+        scope.older_runs(store),
     )
-    ids = [row["trajectory_id"] for row in page.rows]
+    by_id = _matches(store, text, list(counts), places)
+    hits = [
+        {"row": row, "matches": by_id.get(row["trajectory_id"], []), "ops": counts[row["trajectory_id"]]}
+        for row in listed
+    ]
+    names = ("project", "experiment", "step", "trajectories", "hits")
+    return SearchPage(hits, page, [{name: row[name] for name in names} for row in steps])
+
+
+def _condition(text: str) -> tuple[str, list[str]]:
+    """SQL that holds for messages in which the text occurs, and its parameters."""
+    forms = [(column, form) for column in _TEXT_COLUMNS for form in _forms(text, column)]
+    tests = " OR ".join(f"regexp_matches({column}, '(?i)' || regexp_escape(?))" for column, _ in forms)
+    return f"kind = 'message' AND ({tests})", [form for _, form in forms]
+
+
+def _forms(text: str, column: str) -> list[str]:
+    """The text as it may stand in a column. Calls are JSON, and their arguments are JSON in it again."""
+    if column != "calls":
+        return [text]
+    once = json.dumps(text, ensure_ascii=False)[1:-1]
+    return list(dict.fromkeys((text, once, json.dumps(once, ensure_ascii=False)[1:-1])))
+
+
+def _matches(store: Store, text: str, ids: list[str], places: frozenset[Place]) -> dict[str, list[Row]]:
     if not ids:
-        return SearchPage([], page)
-    steps = {row["step"] for row in page.rows}
-    only = next(iter(steps)) if len(steps) == 1 else None
-    marks = ", ".join("?" * len(ids))
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    ops = store._ask(_OPS.format(marks=marks), [text, escaped, text, *ids], only).rows()
-    ops += store._ask(_STEPS.format(marks=marks), [*ids, text, escaped], only).rows()
-    turns: dict[str, list[int]] = {each: [] for each in ids}
-    for row in store._ask(_TURNS.format(marks=marks), ids, only):
-        turns[row["trajectory_id"]].append(row["start_ns"])
-    hits = []
-    for row in page.rows:
-        own = [op for op in ops if op["trajectory_id"] == row["trajectory_id"]]
-        matches = [_match(op, text, escaped, turns[row["trajectory_id"]]) for op in own[:_MOST_MATCHES]]
-        hits.append({"row": row, "matches": [each for each in matches if each is not None], "ops": len(own)})
-    return SearchPage(hits, page)
+        return {}
+    matches, patterns = _condition(text)
+    by_id: dict[str, list[Row]] = {}
+    sql = _MESSAGES.format(matches=matches, most=MAX_MATCHES, marks=", ".join("?" * len(ids)))
+    for row in store._ask(sql, [*ids, *patterns, *ids], places, plain=True).rows():
+        match = _match(row, text)
+        if match is not None:
+            by_id.setdefault(row["trajectory_id"], []).append(match)
+    return by_id
 
 
-def _match(op: Row, text: str, escaped: str, turns: list[int]) -> Row | None:
-    names = {"payload": "payload", "text": "tokens", "trace": "transition"}
-    where, body = next((where, op[column]) for column, where in names.items() if op.get(column) is not None)
-    forms = (text,) if where == "tokens" else (text, escaped)
-    matches = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
-    if not matches:
-        return None
-    at, end = min(each.span() for each in matches)
-    before, match, after = body[max(0, at - _AROUND) : at], body[at:end], body[end : end + _AROUND]
-    if where != "tokens":
-        before, match, after = _readable(before), _readable(match), _readable(after)
-    turn = sum(start <= op["start_ns"] for start in turns) - 1
-    return {
-        "op_id": op["op_id"],
-        "op_name": op["name"],
-        "turn": turn if turn >= 0 else None,
-        "where": where,
-        "before": before,
-        "match": match,
-        "after": after,
-        "offset": at,
-    }
+def _match(row: Row, text: str) -> Row | None:
+    """The first place in a message."""
+    for column, where in _TEXT_COLUMNS.items():
+        forms = [re.escape(form) for form in _forms(text, column)]
+        places = [place for form in forms if (place := re.search(form, row[column] or "", re.IGNORECASE))]
+        if places:
+            body, (start, end) = row[column], min(place.span() for place in places)
+            pieces = (body[max(0, start - _AROUND) : start], body[start:end], body[end : end + _AROUND])
+            before, match, after = map(_readable, pieces) if column == "calls" else pieces
+            return {
+                "op_id": row["op_id"],
+                "op_name": row["op_name"],
+                "turn": row["turn"],
+                "where": where,
+                "before": before,
+                "match": match,
+                "after": after,
+                "offset": start,
+            }
+    return None
 
 
 def _readable(text: str) -> str:
-    """A piece of JSON text without the escapes of line ends and quotes."""
-    return text.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\")
+    """A piece of JSON in JSON without the escapes of line ends and quotes."""
+    for _ in range(2):
+        text = text.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\")
+    return text

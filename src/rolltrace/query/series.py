@@ -80,13 +80,8 @@ GROUP BY ALL ORDER BY flag
 """
 _TERMS = """
 SELECT step, validate, term, avg(value) AS mean FROM (
-    SELECT step, validate, unnest(json_keys(terms)) AS term,
-        TRY_CAST(json_extract_string(terms, '/' || replace(replace(term, '~', '~0'), '/', '~1')) AS DOUBLE) AS value
-    FROM (
-        SELECT t.step, t.validate, x.terms FROM selected t JOIN latest_scores x USING (trajectory_id)
-        WHERE x.name = 'reward' AND x.terms IS NOT NULL
-    )
-) WHERE value IS NOT NULL GROUP BY ALL ORDER BY term
+    SELECT step, validate, unnest(map_keys(terms)) AS term, unnest(map_values(terms)) AS value FROM {rows}
+) WHERE isfinite(value) GROUP BY ALL ORDER BY term
 """
 _LOST = f"""
 SELECT step, coalesce(validate, false) AS validate, sum(count)::BIGINT AS n FROM {LOST}
@@ -127,8 +122,7 @@ def step_series(
     rule = resolve_rule(store, term, threshold, project=project, experiment=experiment)
     steps = _steps(store, scope, rule)
     passing = next(iter(pass_meanings(store, project=project, experiment=experiment, asked=rule)), None)
-    has_terms = store._engine.may_have_terms(project, experiment)
-    terms = _by_name(scope.selected().ask(store, _TERMS), "term", "mean") if has_terms else {}
+    terms = _by_name(scope.selected().ask(store, _TERMS), "term", "mean")
     flags: dict[str, dict[Any, int]] = {}
     for row in steps:
         for flag, count in row["flags"].items():

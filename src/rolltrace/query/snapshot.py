@@ -1,112 +1,87 @@
-"""What one look at a store found, and the connections that answer questions about it.
+"""What one look at a store found: a version of each table, what runs right now, and what pass means.
 
-A snapshot never changes: the next look makes another one. While that is being made, questions are answered from the
-one before.
+A snapshot never changes: the next look makes another one. A table is opened when a question reads it, `trajectories`
+first: it is committed last, so what it lists is in the others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import cached_property
-from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.pass_rule import Experiment, PassRule, rules_digest
-from rolltrace.query.coverage import CoversFolder, LiveRows, parts_for
-from rolltrace.query.summary import Folder
-from rolltrace.query.views import Cursor
-from rolltrace.store import step_folder
+from rolltrace.tables import TABLE_SCHEMAS, DataFile, LiveOp, LiveSnapshot, Place
 
-ScopeKey = int | frozenset[Path] | None
-"""One step, the folders of some steps, or all."""
+if TYPE_CHECKING:
+    from rolltrace.query.cursors import Cursor
 
-
-class JournalState(NamedTuple):
-    """What the last look at the journals found besides their rows."""
-
-    is_empty: bool = True
-    """There is no journal."""
-    recording: frozenset[tuple[str, str]] = frozenset()
-    """Project and experiment of each process that writes."""
-    unread: Mapping[Path, int] = {}
-    """Files that were not read to their end -> how many bytes are left."""
-    unreadable: Mapping[Path, str] = {}
-    """Files that cannot be read -> why."""
-    damaged: Mapping[Path, int] = {}
-    """Files in which records are damaged -> how many places of them."""
+TABLES = tuple(schema.name for schema in reversed(TABLE_SCHEMAS))
+"""The names of all tables, `trajectories` first."""
+ScopeKey = int | frozenset[Place] | None
+"""One step of all experiments, some places, or all."""
+ReadFiles = Callable[[str], Sequence[DataFile]]
 
 
 class Snapshot:
-    """The parts and the rows of journals that questions see until the next look."""
+    """The files and the running ops that questions see until the next look."""
 
     def __init__(
         self,
-        folders: Mapping[Path, Folder],
-        live: LiveRows,
-        number: int,
-        pass_rules: Mapping[Experiment, PassRule] = MappingProxyType({}),
+        versions: dict[str, int],
+        read_files: ReadFiles,
+        live: Sequence[LiveSnapshot] = (),
+        pass_rules: Mapping[Experiment, PassRule] | None = None,
     ) -> None:
-        self.folders = folders
+        """`versions`: those of the tables that are open; `read_files` gives the files of a table."""
+        self.versions = versions
         self.live = live
-        self.number = number
-        """How often there was new data."""
-        self.pass_rules = pass_rules
+        self.pass_rules = pass_rules or {}
         """What pass means, in the experiments for which somebody has chosen."""
         self.cursors: dict[ScopeKey, Cursor] = {}
-        self._versions: dict[int | None, str] = {}
+        self._read_files = read_files
+        self._files: dict[str, list[DataFile]] = {}
+        self._digests: dict[int | None, str] = {}
 
-    @cached_property
-    def live_folders(self) -> frozenset[Path]:
-        """The folders of steps of which journals have rows."""
-        return frozenset(path for folders in self.live.values() for path in folders)
+    def files(self, table: str, scope: ScopeKey = None) -> list[DataFile]:
+        """The files of a table in a scope."""
+        if table not in self._files:
+            self._files[table] = list(self._read_files(table))
+        is_inside = covers(scope)
+        return [file for file in self._files[table] if is_inside(file.place)]
 
-    @cached_property
-    def sizes(self) -> Counter[Path]:
-        """How many bytes the parts have, by the folder of their experiment."""
-        sizes: Counter[Path] = Counter()
-        for folder in self.folders.values():
-            for part in folder.parts:
-                with suppress(FileNotFoundError):  # compacted or pruned meanwhile
-                    sizes[folder.path.parent] += part.stat().st_size
+    def ops(self, scope: ScopeKey = None) -> list[LiveOp]:
+        """The ops that run in a scope."""
+        is_inside = covers(scope)
+        return [op for host in self.live for op in host.ops if is_inside(Place(op.project, op.experiment, op.step))]
+
+    def sizes(self) -> Counter[Experiment]:
+        """How many bytes the files of each experiment have."""
+        sizes: Counter[Experiment] = Counter()
+        for table in TABLES:
+            for file in self.files(table):
+                sizes[file.place.project, file.place.experiment] += file.size_bytes
         return sizes
 
-    def version(self, step: int | None) -> str:
+    def places(self) -> set[Place]:
+        """The steps that have trajectories."""
+        return {file.place for file in self.files("trajectories")}
+
+    def digest(self, step: int | None) -> str:
         """A text that is another one as soon as an answer about this step, or about all, may be another one."""
-        if step not in self._versions:
-            scope = scope_of(step)
-            parts = xxh3_64_hexdigest("\n".join(map(str, parts_for(self.folders, scope))).encode())
-            parts += rules_digest(self.pass_rules)
-            self._versions[step] = f"{parts}-{self.number}" if self._moves(scope) else parts
-        return self._versions[step]
-
-    def _moves(self, scope: CoversFolder) -> bool:
-        return any(scope(path) or path.name == step_folder(None) for path in self.live_folders)
-
-    def parts(self, scope: CoversFolder) -> list[Path]:
-        return [part for path, folder in self.folders.items() if scope(path) for part in folder.parts]
-
-    def has_same_rows(self, other: Snapshot, key: ScopeKey) -> bool:
-        """Whether questions about a step have the same answers in both; false if that cannot be told cheaply."""
-        if not isinstance(key, int) or self.pass_rules != other.pass_rules:
-            return False
-        scope = scope_of(key)
-        return not (self._moves(scope) or other._moves(scope)) and self._of(scope) == other._of(scope)
-
-    def _of(self, scope: CoversFolder) -> list[Folder]:
-        late = step_folder(None)
-        return [folder for path, folder in self.folders.items() if scope(path) or path.name == late]
+        if step not in self._digests:
+            parts = [f"{table}/{file.path}" for table in TABLES for file in self.files(table, step)]
+            parts += (f"{op.trajectory_id}/{op.op_id}" for op in self.ops(step))
+            self._digests[step] = xxh3_64_hexdigest("\n".join(sorted(parts)).encode()) + rules_digest(self.pass_rules)
+        return self._digests[step]
 
 
-def scope_of(key: ScopeKey) -> CoversFolder:
-    """Which folders of steps are meant."""
-    if key is None:
-        return lambda path: True
-    if isinstance(key, frozenset):
-        return key.__contains__
-    name = step_folder(key)
-    return lambda path: path.name == name
+def covers(scope: ScopeKey) -> Callable[[Place], bool]:
+    """Which places are meant."""
+    if scope is None:
+        return lambda place: True
+    if isinstance(scope, frozenset):
+        return scope.__contains__
+    return lambda place: place.step == scope

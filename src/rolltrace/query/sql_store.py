@@ -17,20 +17,23 @@ from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.nothing import Asked, explain, missing_values, unknown_name
 from rolltrace.query.result import Result
 from rolltrace.query.runs import OlderRuns, RunChoice
+from rolltrace.query.snapshot import ScopeKey
 from rolltrace.query.views import VIEWS
-from rolltrace.store import Partition
+from rolltrace.tables import Place
 
 S = TypeVar("S", bound="SqlStore")
 _SHORTEST_PREFIX = 4
+_HIDDEN = "SELECT coalesce(bool_or(superseded), false) AS hidden FROM _rows"
+"""Not as a condition: DuckDB would compare all trajectories of a moving step with all of its runs."""
 _PRAGMA = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*pragma\b", re.IGNORECASE | re.DOTALL)
 
 
 class SqlStore:
     """Answers SQL over the views of a store. `Store` asks it about trajectories."""
 
-    def __init__(self, path: Path, *, memory_limit: str | None = None) -> None:
+    def __init__(self, path: Path, *, memory_limit: str | None = None, drains: bool = True) -> None:
         self.path = path
-        self._engine = Engine(path, memory_limit=memory_limit)
+        self._engine = Engine(path, memory_limit=memory_limit, drains=drains)
         self._teller = Teller(path)
         self._known_fields: set[str] = set()
         """Such as `term.format`: fields whose name occurs in the store."""
@@ -84,16 +87,13 @@ class SqlStore:
         return self._ask(text, parameters or (), step, bounded=True)
 
     def refresh(self) -> None:
-        """Look for new data now, and not only when the last look is a second old, and at all of it, however much."""
-        self._engine.refresh(now=True, everything=True)
+        """Look for new data now, and not only when the last look is a second old; wait for all that was recorded.
 
-    def look_ahead(self) -> None:
-        """From now on, look for new data in a thread while questions are asked and something is recorded, so that no
-        question waits for that: for servers, of which many ask at once.
-
-        Answers are then up to two seconds old, and up to ten on a machine that is too busy to read the journals faster.
+        Raises:
+            StoreError: a minute was not enough to drain it.
         """
-        self._engine.look_ahead()
+        self._engine.refresh(now=True, everything=True)
+        self._teller.tell(self._engine.incomplete())
 
     def version(self, step: int | None = None) -> str:
         """A text that is another one as soon as an answer about this step, or about all, may be another one."""
@@ -104,20 +104,12 @@ class SqlStore:
         """What the store has and its answers so far lack, because it could not be read; false if nothing."""
         return self._engine.incomplete()
 
-    @property
-    def unread_bytes(self) -> int:
-        """How much of the journals is not in the answers yet, because more was written than a question can wait for.
-
-        It is read by the questions that follow, or by a drainer, which was started; `refresh()` reads it now.
-        """
-        return self._engine.unread_bytes
-
     def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
-        """Files that cannot be read, and why. `thorough` compares the checksum of every page of every part."""
+        """Files that cannot be read, and why. `thorough` reads every page of every file."""
         return self._engine.damaged(thorough=thorough)
 
-    def parts(self) -> Stored:
-        """How many Parquet parts there are, with how many rows of each table; journals are not counted."""
+    def stored(self) -> Stored:
+        """How many data files there are, with how many rows of each table; journals are not counted."""
         return self._engine.stored()
 
     def full_id(self, prefix: str) -> str:
@@ -128,9 +120,9 @@ class SqlStore:
         """
         return self._find(prefix)[0]
 
-    def scope_of(self, rows: Iterable[Mapping[str, Any]]) -> frozenset[Path] | None:
-        """The folders of the steps of these rows of a listing; None if that cannot be told."""
-        return self._engine.scope_of({Partition(row["project"], row["experiment"], row["step"]) for row in rows})
+    def scope_of(self, rows: Iterable[Mapping[str, Any]]) -> frozenset[Place]:
+        """The steps of these rows of a listing, to look nowhere else."""
+        return frozenset(Place(row["project"], row["experiment"], row["step"]) for row in rows)
 
     def _find(self, prefix: str) -> tuple[str, int | None]:
         """The full id that begins so, and its step."""
@@ -140,7 +132,7 @@ class SqlStore:
                 f"a trajectory id is 32 hexadecimal digits, or a prefix of at least {_SHORTEST_PREFIX}; not {prefix!r}"
             )
         rows = self._ask(
-            "SELECT trajectory_id, step FROM _rows WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
+            "SELECT trajectory_id, step FROM _listing WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
             [wanted.ljust(32, "0"), wanted.ljust(32, "f")],
             plain=True,
         ).rows()
@@ -157,7 +149,7 @@ class SqlStore:
         self,
         sql: str,
         parameters: Sequence[Any] | dict[str, Any] = (),
-        scope: int | frozenset[Path] | None = None,
+        scope: ScopeKey = None,
         *,
         plain: bool = False,
         bounded: bool = False,
@@ -172,6 +164,10 @@ class SqlStore:
         self._teller.tell(answer.incomplete)
         return answer
 
+    def _ask_plainly(self, sql: str, parameters: Sequence[Any] = ()) -> Result:
+        """The answer to a question that has few rows."""
+        return self._ask(sql, parameters, plain=True)
+
     def _explained(
         self, answer: Result, what: str, asked: Mapping[str, Any], predicate: Predicate | None = None
     ) -> Result:
@@ -181,7 +177,7 @@ class SqlStore:
         if predicate is not None:
             named += itertools.starmap(Asked, predicate.values)
             self._teller.tell_unknown(self.unknown_names(predicate))
-        answer._explain = lambda: explain(self._ask, self.path, what, named, filtered=filtered)
+        answer._explain = lambda: explain(self._ask_plainly, self.path, what, named, filtered=filtered)
         return answer
 
     def check_names(self, **names: str | Sequence[str] | None) -> None:
@@ -198,15 +194,15 @@ class SqlStore:
             for field, given in names.items()
             for name in ([given] if isinstance(given, str) else given or ())
         ]
-        if missing_values(self._ask, asked):
-            raise NotFoundError(explain(self._ask, self.path, "trajectories", asked, filtered=True))
+        if missing_values(self._ask_plainly, asked):
+            raise NotFoundError(explain(self._ask_plainly, self.path, "trajectories", asked, filtered=True))
 
     def unknown_names(self, predicate: Predicate) -> list[str]:
         """What to say of each term, score, label or tag that a filter asks about and nothing in the store has."""
         problems = []
         for field in predicate.fields:
             if field not in self._known_fields:
-                problem = unknown_name(self._ask, field)
+                problem = unknown_name(self._ask_plainly, field)
                 problems += [] if problem is None else [problem]
                 if problem is None:
                     self._known_fields.add(field)
@@ -228,7 +224,7 @@ class SqlStore:
         step: int | None = None,
     ) -> Result:
         """The answer, which says how much of `older`, trajectories `t` of all runs, it leaves out."""
-        if runs.hides and self._ask("SELECT 1 FROM _steps WHERE superseded LIMIT 1", (), step, plain=True).rows():
+        if runs.hides and self._ask(_HIDDEN, (), step, plain=True)[0]["hidden"]:
             once = f"WITH {', '.join(before)} " if before else ""
             sql = (
                 f"{once}SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {older} AND t.superseded"

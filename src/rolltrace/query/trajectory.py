@@ -1,34 +1,32 @@
-"""One trajectory: the tree of its ops, its conversation, tokens, scores.
+"""One trajectory: the tree of its ops, its messages, tokens, scores.
 
-It is a skeleton: payloads, tokens and texts of ops are read when they are asked for (query/contents.py).
+It is a skeleton: payloads, tokens and texts of ops (query/contents.py) and messages (query/conversation.py) are read
+when they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from rolltrace.flags import UNREADABLE
+from rolltrace.errors import QueryError
+from rolltrace.messages import MessageRow
 from rolltrace.query.contents import Contents, Pruning, pruning_of
-from rolltrace.query.conversation import GivenMessages, from_last_telling
+from rolltrace.query.conversation import Chat, Transcripts, as_seen, to_chat
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
-from rolltrace.query.step_conversation import conversation_of
 from rolltrace.query.transitions import read_transitions
 from rolltrace.query.values import Row, as_object, as_value, tags_of
-from rolltrace.record import Message
-from rolltrace.store import PRUNED
+from rolltrace.tables import PRUNED
 
 if TYPE_CHECKING:
     from rolltrace.query.sequence import TokenSequence
 
-_LARGE = ("ops", "tokens")
+_LARGE = ("ops", "tokens", "messages")
 _COORDINATES = ("step", "sample_index", "rollout_n", "validate", "run")
 _EVENTS = ("transitions", "scores", "notes", "findings")
-_TELLING_OPS = 32
 _MOST_OPS_DEEP = 100
 """How many ops stand inside each other in the tree; those inside them stand beside the last."""
 
@@ -87,6 +85,9 @@ class Trajectory:
     """The top ops, oldest first; the others are their children."""
     tokens: Sequence[OpTokens] = field(default_factory=list, repr=False)
     """Of every op that has any, oldest first. Each is read when it is asked for."""
+    messages: list[MessageRow] = field(default_factory=list, repr=False, compare=False)
+    """Each message once, in the order in which they were produced; what prompts changed in them, as rows of their own
+    kind. `conversation` has them in OpenAI's chat format."""
     transitions: list[Transition] = field(default_factory=list, repr=False)
     """One per environment step, oldest first, back-fills and amendments included."""
     scores: list[Score] = field(default_factory=list, repr=False)
@@ -95,22 +96,25 @@ class Trajectory:
     """Notes and changes of tags made during the rollout, oldest first; `human_notes` has all notes."""
     findings: list[Finding] = field(default_factory=list, repr=False)
     """What the checks found. `flags` are the names of these."""
-    pruned: Pruning | None = field(default_factory=lambda: None)
+    pruned: Pruning | None = None
     """When and why payloads went; None if all are there."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """`pruned`, of a trajectory that has no note about it."""
-            if name != "pruned":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.__dict__[name] = _first_pruning(self.walk())
-            return self.__dict__[name]
+            """`messages`, of a trajectory that a store gave: read now."""
+            transcripts = self.__dict__.get("_transcripts")
+            if name == "messages" and transcripts is not None:
+                return transcripts.rows(self.trajectory_id)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def release(self) -> None:
-        """Give back the memory of what was read of payloads and tokens; whoever asks for them reads them again."""
+        """Give back the memory of what was read of payloads, tokens and messages; whoever asks reads them again."""
         if isinstance(self.tokens, TokensOfOps):
             self.tokens.release()
+        transcripts: Transcripts | None = self.__dict__.get("_transcripts")
+        if transcripts is not None:
+            transcripts.release()
 
     def _repr_html_(self) -> str:
         from rolltrace.query.notebook import trajectory_html
@@ -154,11 +158,27 @@ class Trajectory:
         return labels_of(self.scores)
 
     @property
-    def conversation(self) -> list[Message]:
-        """The messages between model, tools and user: see `query.conversation`."""
-        prompts: GivenMessages = {}
-        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns), prompts)
-        return conversation_of(ops, self.transitions, prompts)
+    def conversation(self) -> list[Chat]:
+        """The messages between model, tools and user as they were produced, in OpenAI's chat format."""
+        return to_chat(row for row in self.messages if row.kind == "message")
+
+    def seen_by(self, turn: int) -> list[Chat]:
+        """The messages that a model call was given, which may be a rewritten history, in OpenAI's chat format.
+
+        Args:
+            turn: Which call of the policy, from 0.
+
+        Raises:
+            QueryError: there is no such call, or it was given no messages.
+        """
+        return to_chat(self.messages_seen_by(turn))
+
+    def messages_seen_by(self, turn: int) -> list[MessageRow]:
+        """The same as rows."""
+        calls = [op for op in self.walk() if op.turn == turn and op.saw is not None]
+        if not calls:
+            raise QueryError(f"trajectory {self.trajectory_id[:8]} has no model call {turn} that was given messages")
+        return as_seen(self.messages, calls[-1].saw or "", turn)
 
     @property
     def human_notes(self) -> list[Note]:
@@ -196,26 +216,25 @@ def build(
     scores: list[Row],
     notes: list[Row],
     findings: list[Row],
+    *,
+    transcripts: Transcripts,
 ) -> Trajectory:
     """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one.
 
-    The rows of ops are without what is large; `contents` has that.
+    The rows of ops are without what is large; `contents` has that, and `transcripts` the messages.
     """
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
     notes = [_parsed(row, "body") for row in notes]
     pruned = pruning_of(notes)
-    unreadable = {finding["op_id"] for finding in findings if finding["flag"] == UNREADABLE.name}
-    ops = {span["op_id"]: op_of(span, contents, pruned, unreadable) for span in spans}
+    ops = {span["op_id"]: op_of(span, contents, pruned) for span in spans}
     tokens = TokensOfOps(list(ops.values()), contents)
     events = [_parsed(row, "trace", "fields") for row in transitions]
-    is_bare = any(row["trace"] is None and row["fields"] is None and not row["amends"] for row in events)
-    mark = _first_pruning(ops.values()) if pruned is None and is_bare else pruned
     built = Trajectory(
         **{**summary, "tags": tags_of(summary["tags"])},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
-        transitions=[Transition(**row) for row in read_transitions([_marked(row, mark) for row in events], ops)],
+        transitions=[Transition(**row) for row in read_transitions([_marked(row, pruned) for row in events], ops)],
         scores=[
             Score(**{**row, "terms": None if row["terms"] is None else as_object(row["terms"], "terms")})
             for row in scores
@@ -224,14 +243,9 @@ def build(
         findings=[explained(Finding(**_parsed(row, "detail")), tokens) for row in findings],
         pruned=pruned,
     )
-    if pruned is None:  # it may have been, before that left a note: looked up when somebody asks
-        del built.__dict__["pruned"]
+    del built.__dict__["messages"]
+    built.__dict__["_transcripts"] = transcripts
     return built
-
-
-def _first_pruning(ops: Iterable[Op]) -> Pruning | None:
-    """How the first of some ops whose payload is gone was pruned. All go at once, so a few are enough to tell."""
-    return next((op.pruned for op in islice(ops, _TELLING_OPS) if op.pruned is not None), None)
 
 
 def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:

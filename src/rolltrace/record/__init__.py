@@ -23,10 +23,8 @@ if TYPE_CHECKING:
         encode_record,
     )
     from rolltrace.record.growing import Growing, Rest, common_prefix
-    from rolltrace.record.messages import Message, has_more, read_messages, text_of
     from rolltrace.record.partial import Partial, read_coordinates, read_deep, read_partly
     from rolltrace.record.printable import plain_text, text_width
-    from rolltrace.record.reply import replies_of, reply_of
     from rolltrace.record.schema import (
         MODEL_KINDS,
         OP_KINDS,
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     )
     from rolltrace.record.score import score_body, target_of
     from rolltrace.record.snapshot import Snapshotter
-    from rolltrace.record.streams import length_of, put_together
     from rolltrace.record.tables import (
         FLAGS,
         FORMAT,
@@ -62,6 +59,7 @@ if TYPE_CHECKING:
         sample_columns,
     )
     from rolltrace.record.tokens import (
+        BARE_NAMES,
         COLUMN_OF,
         OWN_PROCESS,
         TOKEN_NAMES,
@@ -85,18 +83,15 @@ _LATER, __getattr__ = load_later(
         "TrajectoryEnd TrajectoryStart decode_coordinates "
         "decode_record encode_record",
         "growing": "Growing Rest common_prefix",
-        "messages": "Message has_more read_messages text_of",
         "partial": "Partial read_coordinates read_deep read_partly",
         "printable": "plain_text text_width",
-        "reply": "replies_of reply_of",
         "schema": "Coordinates MODEL_KINDS OP_KINDS OpKind SampleIndex Status clean_text coordinate whole",
         "score": "score_body target_of",
         "snapshot": "Snapshotter",
-        "streams": "length_of put_together",
         "tables": "ColumnType FLAGS FORMAT INSTEAD LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
         "TRAJECTORIES TRANSITIONS Table WHERE sample_columns",
-        "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list names_in places sides "
-        "spelt_out token_ids",
+        "tokens": "BARE_NAMES COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list names_in places "
+        "sides spelt_out token_ids",
         "usage": "may_tell usage_of",
         "values": "Array ArraySummary BLOB_NAME Cut Image Marker Opaque to_json",
     },
@@ -105,6 +100,7 @@ _LATER, __getattr__ = load_later(
 
 
 __all__ = [
+    "BARE_NAMES",
     "BLOB_NAME",
     "COLUMN_OF",
     "FLAGS",
@@ -142,7 +138,6 @@ __all__ = [
     "Growing",
     "Image",
     "Marker",
-    "Message",
     "OpEnd",
     "OpKind",
     "OpStart",
@@ -164,25 +159,18 @@ __all__ = [
     "decode_value",
     "encode_record",
     "flat_list",
-    "has_more",
-    "length_of",
     "may_tell",
     "names_in",
     "places",
     "plain_text",
-    "put_together",
     "read_coordinates",
     "read_deep",
-    "read_messages",
     "read_partly",
-    "replies_of",
-    "reply_of",
     "sample_columns",
     "score_body",
     "sides",
     "spelt_out",
     "target_of",
-    "text_of",
     "text_width",
     "to_json",
     "token_ids",

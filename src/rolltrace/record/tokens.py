@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rolltrace.record.streams import put_together
 from rolltrace.record.values import Array
 
 TOKEN_NAMES: dict[str, tuple[str, ...]] = {
@@ -117,8 +116,8 @@ def flat_list(value: Any) -> list[Any] | None:
 
 
 def token_ids(inputs: Any, outputs: Any) -> TokenIds:
-    """The token ids of an op, found as the drainer finds them for its columns."""
-    answered, given = places(put_together(outputs)), places(inputs)
+    """The token ids of an op, found as the drainer finds them for its columns; `outputs` with a stream joined."""
+    answered, given = places(outputs), places(inputs)
     named = [(place, names_in(place, is_answer=at < len(answered))) for at, place in enumerate((*answered, *given))]
     prompt, response = (_first_ids(named, column) for column in ("prompt_ids", "response_ids"))
     if prompt is None or response is None:

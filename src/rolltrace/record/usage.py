@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rolltrace.record.streams import put_together
 from rolltrace.record.tokens import COLUMN_OF, SIDES, TOKEN_SCALARS, TOKEN_WRAPPERS
 
 
@@ -60,9 +59,8 @@ def may_tell(value: Any) -> bool:
     return not _PLAIN.issuperset(map(type, value)) if kind is list else kind not in _PLAIN
 
 
-def usage_of(outputs: Any) -> Usage:
-    """What the outputs of a model call say about the tokens it took."""
-    whole = put_together(outputs)
+def usage_of(whole: Any) -> Usage:
+    """What the outputs of a model call, a stream joined, say about the tokens it took."""
     for place in _places(whole, 0):
         usage = _read(place)
         if usage != _NOTHING:

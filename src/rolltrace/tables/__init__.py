@@ -1,29 +1,102 @@
 """Keep: Delta tables in a folder or on object storage."""
 
-from rolltrace.tables.address import StoreAddress
-from rolltrace.tables.columns import TABLE_SCHEMAS, TableColumn, TableSchema
-from rolltrace.tables.compact import Compacted, compact_place, moving_places
-from rolltrace.tables.data_file import write_file
-from rolltrace.tables.relation import read_files, read_rows
+from rolltrace._address import StoreAddress, address_in, home_folder
+from rolltrace.tables.columns import (
+    COORDINATES,
+    OPS,
+    STORE_FORMAT,
+    TABLE_SCHEMAS,
+    TRAJECTORIES,
+    TableColumn,
+    TableSchema,
+)
+from rolltrace.tables.compact import Compacted, compact_place, fragmented_places, merge_batches, moving_places
+from rolltrace.tables.data_file import find_problem, write_file
+from rolltrace.tables.late_scores import place_late_scores, waiting_scores
+from rolltrace.tables.links import links_of, save_links
+from rolltrace.tables.live import LiveOp, LiveSnapshot, LiveWriter, read_live, remove_live, write_live
+from rolltrace.tables.log import TableVersion, open_version
+from rolltrace.tables.lookup import find_places
+from rolltrace.tables.pass_files import forget_pass_rule, publish_pass_rules, read_pass_rules, write_pass_rule
+from rolltrace.tables.prune import PRUNED, Prunable, Pruned, find_prunable, prune_payloads
+from rolltrace.tables.reduce import fill_ids, match_scores, merge_rows
+from rolltrace.tables.relation import find_moving, read_files, read_rows
+from rolltrace.tables.remove import Removed, estimate_removal, remove_trajectories
+from rolltrace.tables.rewrite import RowChange, rewrite_rows
+from rolltrace.tables.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
+from rolltrace.tables.scan import open_scan, sql_literal, stream_rows
 from rolltrace.tables.schema import Place, arrow_schema
-from rolltrace.tables.store import TableStore
-from rolltrace.tables.table import ConflictError, DataFile, Table
+from rolltrace.tables.store import FIRST_TABLE, LEADING_TABLE, TableStore, hidden_files
+from rolltrace.tables.table import LOG, ConflictError, DataFile, Table
 
 __all__ = [
+    "COORDINATES",
+    "FIRST_TABLE",
+    "LEADING_TABLE",
+    "LOG",
+    "OPS",
+    "PRUNED",
+    "STORE_FORMAT",
     "TABLE_SCHEMAS",
+    "TRAJECTORIES",
     "Compacted",
     "ConflictError",
     "DataFile",
+    "LiveOp",
+    "LiveSnapshot",
+    "LiveWriter",
     "Place",
+    "Prunable",
+    "Pruned",
+    "Removed",
+    "Route",
+    "RowChange",
     "StoreAddress",
     "Table",
     "TableColumn",
     "TableSchema",
     "TableStore",
+    "TableVersion",
+    "address_in",
     "arrow_schema",
     "compact_place",
+    "estimate_removal",
+    "fill_ids",
+    "find_moving",
+    "find_places",
+    "find_problem",
+    "find_prunable",
+    "forget_pass_rule",
+    "fragmented_places",
+    "hidden_files",
+    "home_folder",
+    "links_of",
+    "match_scores",
+    "merge_batches",
+    "merge_rows",
     "moving_places",
+    "note_routes",
+    "open_scan",
+    "open_version",
+    "outbox_folder",
+    "outboxes",
+    "place_late_scores",
+    "prune_payloads",
+    "publish_pass_rules",
     "read_files",
+    "read_live",
+    "read_pass_rules",
     "read_rows",
+    "remove_live",
+    "remove_trajectories",
+    "rewrite_rows",
+    "routes",
+    "save_links",
+    "sender_folder",
+    "sql_literal",
+    "stream_rows",
+    "waiting_scores",
     "write_file",
+    "write_live",
+    "write_pass_rule",
 ]

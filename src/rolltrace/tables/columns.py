@@ -96,7 +96,8 @@ def _settled(name: str, kind: TableColumnType, meaning: str) -> TableColumn:
 
 _OF_TRAJECTORY = (
     _TRAJECTORY_KEY,
-    *COORDINATES,
+    *PLACE,
+    *(column._replace(reducer="newest", order=_STATUS_ORDER) for column in COORDINATES[len(PLACE) :]),
     _newest("name", "text", "what the trajectory is called", _STATUS_ORDER),
     _newest("status", "text", "ok, error, cancelled; running, or interrupted when its process died", _STATUS_ORDER),
     _newest("error", "text", "type and message of the exception that ended it", _STATUS_ORDER),
@@ -127,6 +128,8 @@ TRAJECTORIES = TableSchema(
         _Column("response_tokens", "int64", "how many tokens the model produced, all calls together", "sum"),
         _Column("last_call_ns", "int64", "when the last model call began", "max"),
         _Column("last_ns", "int64", "the newest time in any record of it", "max"),
+        _Column("records", "int64", "how many ops, environment steps and notes it has", "sum"),
+        _Column("open_ops", "int64", "how many of its ops have begun and not ended", "sum"),
         _Column("policy_version_min", "int64", "oldest weights that produced its tokens", "min"),
         _Column("policy_version_max", "int64", "newest weights that produced its tokens", "max"),
         _settled("staleness", "int64", "step (or trained_step) minus the oldest weights that produced its tokens"),
@@ -141,7 +144,10 @@ TRAJECTORIES = TableSchema(
         _newest("task", "text", "the first words of the task", "-task_ns"),
         _Column("task_ns", "int64", "when the task was given", "min"),
         _newest("answer", "text", "the first words of the model's last reply", "last_call_ns"),
+        _settled("scored_ns", "int64", "when its newest score was given"),
         _settled("superseded", "bool", "a newer run of the experiment reached the same step"),
+        _settled("branch", "bool", "begun inside another trajectory with the same coordinates: a part of that rollout"),
+        _Column("dropped", "bool", "begun and then not kept: readers leave it out, compaction removes it", "max"),
     ),
 )
 
@@ -175,7 +181,11 @@ MESSAGES = TableSchema(
         _Column("parts", "json", "its content as a list of parts, if it is more than text"),
         _Column("is_error", "bool", "of a tool result: the tool said that it failed"),
         _Column("tokens", "int32", "how many tokens it has, if that is known"),
-        _Column("detail", "json", "of a rewrite: what was dropped, changed, added; of a variant: what it stands for"),
+        _Column(
+            "detail", "json",
+            "of a rewrite: what was dropped, changed, added; of a variant: what it stands for; of a tool result that "
+            "no reply asked for: its arguments",
+        ),
     ),
     ("trajectory_id", "seq"),
 )  # fmt: skip
@@ -205,6 +215,7 @@ OPS = TableSchema(
         _Column("cached_tokens", "int32", "how many prompt tokens came from a cache, as the server says"),
         _Column("reasoning_tokens", "int32", "how many response tokens were reasoning, as the server says"),
         _Column("saw", "text", "the messages that a model call was given, as ranges of `messages.seq`: 0-6,9"),
+        _Column("payload_bytes", "int64", "how long the payload is; null if it was pruned"),
         _Column("payload", "json", "an object with `inputs` and `outputs`, without what the table `tokens` holds"),
     ),
     ("trajectory_id", "start_ns"),

@@ -2,26 +2,43 @@
 
 Each table is one Delta commit that removes the files it read and adds the file that stands for them. Whoever else has
 compacted the same files first wins; the loser's commit conflicts, and it looks again later. What a drainer adds
-meanwhile stays: a commit removes only what it has read.
+meanwhile stays: a commit removes only what it has read. Small files of a step that is still moving are merged on the
+way (`merge_batches`), without those that were merged before.
+
+Rows of trajectories that were begun and then not kept are left out of every table.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import itertools
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolltrace.tables.columns import TABLE_SCHEMAS
-from rolltrace.tables.data_file import write_file
-from rolltrace.tables.reduce import match_scores, reduce_rows
-from rolltrace.tables.relation import find_moving, read_files
+from rolltrace._arrow import pa
+from rolltrace._guard import logger
+from rolltrace.errors import StoreError
+from rolltrace.tables.columns import TABLE_SCHEMAS, TableSchema
+from rolltrace.tables.data_file import delete_files, write_file
+from rolltrace.tables.reduce import fill_ids, merge_rows, reduce_rows
+from rolltrace.tables.relation import find_moving
+from rolltrace.tables.scan import open_scan, read_inside, sql_literal, stream_rows
 from rolltrace.tables.schema import SCHEMA_OF, Place, arrow_schema
 from rolltrace.tables.store import TableStore
-from rolltrace.tables.table import ConflictError, DataFile, Table
+from rolltrace.tables.table import ConflictError, DataFile, FileKind
+
+if TYPE_CHECKING:
+    import duckdb
 
 _LEVEL = 9
-_MEMORY_LIMIT = "256MB"
-_BATCH_ROWS = 1024
+MAX_BATCH_FILES = 16
+"""How many small files a table has in one place before they are merged, though the step is still moving."""
+_MAX_PIECES = 1024
+_WHOLE_STEPS = ("trajectories", "scores")
+"""Tables whose rows depend on all others of the step, and have no payloads."""
+_WHOLE_STEP_MEMORY = "2GB"
+_MAX_SMALL_BYTES = 8 << 20
+"""A batch file that is larger is not merged again before its step settles."""
 
 
 class Compacted(NamedTuple):
@@ -31,26 +48,67 @@ class Compacted(NamedTuple):
     """How many files it replaced."""
     conflicts: int
     """How many tables somebody else changed first; they are compacted the next time."""
+    damaged: int = 0
+    """How many tables have a file that cannot be read; they stay as they are."""
 
 
 def compact_place(store: TableStore, place: Place) -> Compacted:
     """Compact all tables of one step."""
-    removed = conflicts = 0
+    import duckdb
+
+    removed = conflicts = damaged = 0
     # The newest scores are read after the newest trajectories: a drainer commits them in the opposite order, so a score
     # that is missing here belongs to a row that this compaction does not remove.
     for schema in reversed(TABLE_SCHEMAS):
         store.table(schema.name).refresh()
-    for schema in TABLE_SCHEMAS:
-        table = store.table(schema.name)
-        files = [file for file in table.files() if file.place == place]
-        if place not in find_moving(files):
+    with open_scan() as connection:
+        try:
+            _find_dropped(store, connection, place)
+        except (duckdb.Error, StoreError) as error:
+            _log_damage("trajectories", place, error)
+            return Compacted(0, 0, 1)
+        # `trajectories` first: as long as its scores are moving, somebody who was killed in between is made up for.
+        for schema in reversed(TABLE_SCHEMAS):
+            files = store.files(schema.name, place)
+            if not files or not _is_moving(store, schema, place, files):
+                continue
+            try:
+                select = partial(_settle, store, connection, schema, place)
+                _replace(store, connection, schema, place, files, select, kind="settled", level=_LEVEL)
+                removed += len(files)
+            except ConflictError:
+                conflicts += 1
+            except (duckdb.Error, StoreError) as error:
+                damaged += 1
+                _log_damage(schema.name, place, error)
+    return Compacted(removed, conflicts, damaged)
+
+
+def _log_damage(table: str, place: Place, error: Exception) -> None:
+    logger.warning(
+        "%s of step %s of %s / %s is left as it is: %s", table, place.step, place.project, place.experiment, error
+    )
+
+
+def merge_batches(store: TableStore, place: Place) -> Compacted:
+    """Merge the small batch files of a step that is still moving, table by table: rows stay partial."""
+    import duckdb
+
+    removed = conflicts = damaged = 0
+    for schema in reversed(TABLE_SCHEMAS):
+        files = _small_files(store.files(schema.name, place))
+        if len(files) < MAX_BATCH_FILES:
             continue
         try:
-            _compact_files(store, table, place, files)
+            with open_scan() as connection:
+                _replace(store, connection, schema, place, files, partial(merge_rows, schema), kind="batch", level=1)
             removed += len(files)
         except ConflictError:
             conflicts += 1
-    return Compacted(removed, conflicts)
+        except (duckdb.Error, StoreError) as error:
+            damaged += 1
+            _log_damage(schema.name, place, error)
+    return Compacted(removed, conflicts, damaged)
 
 
 def moving_places(store: TableStore, tables: Iterable[str] = ()) -> dict[Place, int]:
@@ -65,43 +123,109 @@ def moving_places(store: TableStore, tables: Iterable[str] = ()) -> dict[Place, 
     return places
 
 
-def _compact_files(store: TableStore, table: Table, place: Place, files: list[DataFile]) -> None:
+def fragmented_places(store: TableStore) -> set[Place]:
+    """The places in which a table has so many small files that `merge_batches` has something to do."""
+    places: set[Place] = set()
+    for name in SCHEMA_OF:
+        counts: dict[Place, int] = {}
+        for file in _small_files(store.files(name)):
+            counts[file.place] = counts.get(file.place, 0) + 1
+        places.update(place for place, count in counts.items() if count >= MAX_BATCH_FILES)
+    return places
+
+
+def _small_files(files: Iterable[DataFile]) -> list[DataFile]:
+    return [file for file in files if not file.is_settled and file.size_bytes < _MAX_SMALL_BYTES]
+
+
+def _is_moving(store: TableStore, schema: TableSchema, place: Place, files: list[DataFile]) -> bool:
+    if place in find_moving(files):
+        return True
+    return schema.name == "trajectories" and place in find_moving(store.files("scores", place))
+
+
+def _find_dropped(store: TableStore, connection: duckdb.DuckDBPyConnection, place: Place) -> None:
+    """Make the table `_dropped`: the trajectories of a step that were not kept."""
+    losses = read_inside(connection, store.address, "losses", store.files("losses", place))
+    rows = read_inside(connection, store.address, "trajectories", store.files("trajectories", place))
+    connection.execute(
+        f"CREATE TEMP TABLE _dropped AS SELECT trajectory_id FROM {losses} WHERE trajectory_id IS NOT NULL "
+        f"UNION SELECT trajectory_id FROM {rows} WHERE dropped"
+    )
+
+
+def _settle(
+    store: TableStore, connection: duckdb.DuckDBPyConnection, schema: TableSchema, place: Place, rows: str
+) -> str:
+    """The rows of a step as they are written down for good."""
+    if schema.name != "losses" and any(column.name == "trajectory_id" for column in schema.columns):
+        rows = f"(SELECT * FROM {rows} WHERE trajectory_id IS NULL OR trajectory_id NOT IN (FROM _dropped))"
+    if schema.name == "trajectories":
+        scores = read_inside(connection, store.address, "scores", store.files("scores", place))
+        return reduce_rows(schema, rows, scores)
+    if schema.name == "scores":
+        trajectories = read_inside(connection, store.address, "trajectories", store.files("trajectories", place))
+        return fill_ids(rows, reduce_rows(SCHEMA_OF["trajectories"], trajectories, rows))
+    return reduce_rows(schema, rows)
+
+
+def _replace(
+    store: TableStore,
+    connection: duckdb.DuckDBPyConnection,
+    schema: TableSchema,
+    place: Place,
+    files: list[DataFile],
+    make_select: Callable[[str], str],
+    *,
+    kind: FileKind,
+    level: int,
+) -> None:
+    """Commit one file in the place of others: with what a SELECT, which is made from their rows, gives."""
     import duckdb
 
-    schema = SCHEMA_OF[table.name]
-    with duckdb.connect() as connection, tempfile.TemporaryDirectory() as spill:
-        connection.execute(f"SET memory_limit = '{_MEMORY_LIMIT}'; SET temp_directory = '{spill}'; SET threads = 1")
-        rows = read_files(connection, store.address, table.name, files)
-        if table.name == "trajectories":
-            select = reduce_rows(
-                schema, rows, read_files(connection, store.address, "scores", store.files("scores", place))
-            )
-        elif table.name == "scores":
-            trajectories = read_files(connection, store.address, "trajectories", store.files("trajectories", place))
-            select = _with_ids(rows, reduce_rows(SCHEMA_OF["trajectories"], trajectories, rows))
-        else:
-            select = reduce_rows(schema, rows)
-        order = ", ".join(f'"{name}"' for name in schema.sorted_by)
-        reader: Any = connection.sql(f"SELECT * FROM ({select}) ORDER BY {order}").to_arrow_reader(_BATCH_ROWS)
-        settled = write_file(store.address, table.name, place, _cast(reader, table.name), kind="settled", level=_LEVEL)
-    table.commit([settled], files)
+    rows = read_inside(connection, store.address, schema.name, files)
+    pieces = 1
+    while True:
+        try:
+            stream = _stream(connection, schema, rows, make_select, pieces)
+            file = write_file(store.address, schema.name, place, stream, kind=kind, level=level)
+            break
+        except duckdb.OutOfMemoryException:
+            if schema.name in _WHOLE_STEPS:
+                if pieces > 1:
+                    raise
+                connection.execute(f"SET memory_limit = '{_WHOLE_STEP_MEMORY}'")
+            if pieces >= _MAX_PIECES:
+                raise
+            pieces *= 4
+    try:
+        store.table(schema.name).commit([file], files)
+    except ConflictError:
+        delete_files(store.address, schema.name, [file])
+        raise
 
 
-def _with_ids(scores: str, trajectories: str) -> str:
-    """The scores of a step; those by coordinates with the id of their trajectory, as far as there is one."""
-    numbered = f"(SELECT *, row_number() OVER () AS _number FROM {scores})"
-    return f"""
-WITH _scores AS MATERIALIZED (SELECT * FROM {numbered}),
-_matched AS (
-    SELECT _number, trajectory_id FROM ({match_scores("_scores", f"({trajectories})")}) WHERE trajectory_id IS NOT NULL
-)
-SELECT _scores.* EXCLUDE (_number) REPLACE (coalesce(_scores.trajectory_id, _matched.trajectory_id) AS trajectory_id)
-FROM _scores LEFT JOIN _matched USING (_number)
-"""
-
-
-def _cast(reader: Any, table: str) -> Any:
-    import pyarrow as pa
-
-    schema = arrow_schema(table)
-    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
+def _stream(
+    connection: duckdb.DuckDBPyConnection,
+    schema: TableSchema,
+    rows: str,
+    make_select: Callable[[str], str],
+    pieces: int,
+) -> Any:
+    """The rows in the order of the table, so many trajectories at a time that they fit into memory."""
+    order = ", ".join(f'"{name}"' for name in schema.sorted_by)
+    if pieces == 1 or schema.name in _WHOLE_STEPS:
+        return stream_rows(connection, f"SELECT * FROM ({make_select(rows)}) ORDER BY {order}", schema.name)
+    first = f'"{schema.sorted_by[0]}"'
+    parts = ", ".join(str(number / pieces) for number in range(1, pieces))
+    (bounds,) = connection.sql(f"SELECT quantile_disc({first}, [{parts}]) FROM {rows}").fetchall()[0]
+    edges = [None, *dict.fromkeys(bounds or ()), None]
+    selects = []
+    for low, high in itertools.pairwise(edges):
+        conditions = [f"{first} > {sql_literal(low)}"] if low is not None else []
+        conditions += [f"{first} <= {sql_literal(high)}"] if high is not None else []
+        condition = " AND ".join(conditions) or "true"
+        some = f"(SELECT * FROM {rows} WHERE {condition}{f' OR {first} IS NULL' if low is None else ''})"
+        selects.append(f"SELECT * FROM ({make_select(some)}) ORDER BY {order}")
+    batches = (batch for select in selects for batch in stream_rows(connection, select, schema.name))
+    return pa.RecordBatchReader.from_batches(arrow_schema(schema.name), batches)

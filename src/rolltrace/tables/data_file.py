@@ -1,21 +1,29 @@
 """Write data files: whole, synced, under a name that is never used again.
 
-Settings were chosen by measurement (docs/design/003-store.md): zstd, rows of one trajectory together, one large page
+Settings were chosen by measurement: zstd, rows of one trajectory together, one large page
 per column chunk and no dictionary for payload columns, so that zstd sees the prefix that every turn repeats.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
+import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+import xxhash
+
+from rolltrace._address import StoreAddress
 from rolltrace._arrow import pa, pc, pq
-from rolltrace.files import make_folder, sync_path
-from rolltrace.tables.address import StoreAddress
+from rolltrace.files import file_mode, is_inside, make_folder, open_private, read_problem, sync_path
 from rolltrace.tables.schema import BULKY, SCHEMA_OF, Place
+from rolltrace.tables.shared_files import open_storage, upload
 from rolltrace.tables.table import DataFile, FileKind
 
 _MAX_GROUP_ROWS = 4096
@@ -46,28 +54,106 @@ def write_file(
         kind: `settled` if there is one row per key.
         level: Of zstd: 1 is fast; 9 saves another sixth, for files that stay.
     """
-    slug = _UNSAFE.sub("-", f"{place.project}-{place.experiment}")[-_MAX_SLUG_CHARS:].strip("-.") or "unnamed"
-    step = "none" if place.step is None else str(place.step)
-    path = f"data/{slug}/step-{step}/{kind}-{uuid.uuid4().hex}.parquet"
+    place_folder = folder_name(place)
+    name = f"{kind}-{len(rows.schema)}-{uuid.uuid4().hex}"
     folder = address.folder
     if folder is not None:
-        target = folder / table / path
-        make_folder(target.parent, durable=True)
-        count = _write_parquet(os.fspath(target), table, rows, level)
-        sync_path(target)
-        sync_path(target.parent)
-        size = target.stat().st_size
+        parent = folder / table / place_folder
+        make_folder(parent, durable=True)
+        with new_file(parent / f".{name}.parquet") as hidden:
+            count = _write_parquet(os.fspath(hidden), table, rows, level)
+            path = f"{place_folder}/{name}-{file_hash(hidden)}.parquet"
+            hidden.chmod(file_mode(parent))
+            sync_path(hidden)
+            hidden.rename(folder / table / path)
+        sync_path(parent)
+        size = (folder / table / path).stat().st_size
     else:
-        from deltalake.fs import DeltaStorageHandler
-
-        filesystem = pa.fs.PyFileSystem(DeltaStorageHandler(address.table(table), address.options()))
         sink = pa.BufferOutputStream()
         count = _write_parquet(sink, table, rows, level)
-        content = sink.getvalue()
-        with filesystem.open_output_stream(path) as stream:
-            stream.write(content)
-        size = content.size
+        content = sink.getvalue().to_pybytes()
+        path = f"{place_folder}/{name}-{xxhash.xxh3_64_hexdigest(content)}.parquet"
+        upload(address, table, path, content)
+        size = len(content)
     return DataFile(path, size, count, place)
+
+
+def folder_name(place: Place) -> str:
+    """The folder of the files of a place, from that of the table; other places may share it."""
+    slug = _UNSAFE.sub("-", f"{place.project}-{place.experiment}")[-_MAX_SLUG_CHARS:].strip("-.") or "unnamed"
+    return f"data/{slug}/step-{'none' if place.step is None else place.step}"
+
+
+def delete_files(address: StoreAddress, table: str, files: Iterable[DataFile]) -> int:
+    """Delete data files that are in no table any more; how many bytes they had. Those that are gone are passed over."""
+    size = 0
+    filesystem = None
+    for file in files:
+        try:
+            if address.folder is not None:
+                path = address.folder / table / file.path
+                if file.is_inside and is_inside(address.folder / table, path):
+                    path.unlink()
+            else:
+                filesystem = filesystem or open_storage(address.table(table))
+                filesystem.delete_file(file.path)
+        except OSError:  # `vacuum` finds what cannot be deleted now
+            continue
+        size += file.size_bytes
+    return size
+
+
+@contextmanager
+def new_file(hidden: Path) -> Iterator[Path]:
+    """A file that gets its name in this block, and is removed if that fails."""
+    try:
+        yield hidden
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
+
+
+def file_hash(path: Path) -> str:
+    """The hash of a file, as its name has it."""
+    with open_private(path) as file:
+        if not os.fstat(file.fileno()).st_size:
+            return xxhash.xxh3_64_hexdigest(b"")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return xxhash.xxh3_64_hexdigest(content)
+
+
+def find_problem(table_folder: Path, file: DataFile, *, content: bool = True) -> str | None:
+    """What is wrong with a data file in a folder; None if it is as it was written.
+
+    Args:
+        table_folder: That of its table.
+        file: The file.
+        content: Compare its content with its hash.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    if not file.is_inside:
+        return "its path leads out of the table's folder"
+    path = table_folder / file.path
+    try:
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or not _is_real_folder(table_folder, path.parent):
+            return "it is no plain file, or a symbolic link on its path leads out of the table's folder"
+        if found.st_size != file.size_bytes:
+            return f"it has {found.st_size} bytes and was written with {file.size_bytes}"
+        if content and file.hash is not None and file_hash(path) != file.hash:
+            return "its content is not what was written: the checksum differs"
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return read_problem(path, error)
+    return None
+
+
+@lru_cache(4096)
+def _is_real_folder(table_folder: Path, folder: Path) -> bool:
+    return is_inside(table_folder, folder)
 
 
 def _write_parquet(target: Any, table: str, rows: pa.Table | pa.RecordBatchReader, level: int) -> int:

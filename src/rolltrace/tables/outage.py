@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rolltrace._address import StoreAddress
 from rolltrace.errors import BackendError, OutageError, RolltraceError
-from rolltrace.tables.address import StoreAddress
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _CODE_AND_MESSAGE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")

@@ -27,6 +27,11 @@ def reduce_rows(schema: TableSchema, rows: str, scores: str = "") -> str:
     return _grouped(schema, rows)
 
 
+def merge_rows(schema: TableSchema, rows: str) -> str:
+    """A SELECT that gives fewer partial rows, which reduce to the same: for some of the files of a moving step."""
+    return _grouped(schema, rows) if schema.key else f"SELECT {_names(schema)} FROM {rows}"
+
+
 def _names(schema: TableSchema) -> str:
     return ", ".join(f'"{column.name}"' for column in schema.columns)
 
@@ -74,7 +79,7 @@ def _aggregate(column: TableColumn) -> str:
     if column.reducer == "sum":
         return f"sum({name})::BIGINT"
     if column.reducer == "union":
-        return f"list_sort(list_distinct(flatten(list({name}) FILTER ({name} IS NOT NULL))))"
+        return f"coalesce(list_sort(list_distinct(flatten(list({name}) FILTER ({name} IS NOT NULL)))), [])"
     if column.reducer == "merge":
         return f"map_from_entries(flatten(list(map_entries({name})) FILTER ({name} IS NOT NULL)))"
     return f"{ {'first': 'any_value', 'min': 'min', 'max': 'max'}[column.reducer] }({name})"
@@ -84,12 +89,18 @@ _NEWEST_SCORE = (
     "arg_max({'value': value, 'label': label, 'reason': reason, 'terms': terms, 'trained_step': trained_step}, "
     "(time_ns, worker, value, label))"
 )
+_POINTER = "'/' || replace(replace(key, '~', '~0'), '/', '~1')"
+_TERM = (
+    f"CASE json_extract_string(r.terms, {_POINTER}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE "
+    f"TRY_CAST(coalesce(json_extract_string(r.terms, {_POINTER} || '/$float'), "
+    f"json_extract_string(r.terms, {_POINTER})) AS DOUBLE) END"
+)
+"""What JSON cannot hold, nan and inf, is an object there (`record.to_json`)."""
 _SETTLED_SCORES = {
     "reward": "r.value",
     "terms": (
-        "CASE WHEN r.terms IS NOT NULL THEN map_from_entries(list_filter(list_transform(json_keys(r.terms), "
-        "lambda key: {'key': key, 'value': "
-        "TRY_CAST(json_extract_string(r.terms, '$.\"' || replace(key, '\"', '\\\"') || '\"') AS DOUBLE)}), "
+        "CASE WHEN json_valid(r.terms) THEN map_from_entries(list_filter(list_transform("
+        "list_distinct(json_keys(r.terms)), lambda key: {'key': key, 'value': " + _TERM + "}), "
         "lambda term: term.value IS NOT NULL)) END"
     ),
     "advantage": "a.value",
@@ -120,6 +131,19 @@ QUALIFY row_number() OVER (
 """
 
 
+def fill_ids(scores: str, trajectories: str) -> str:
+    """The scores of a step; those by coordinates with the id of their trajectory, as far as there is one."""
+    numbered = f"(SELECT *, row_number() OVER () AS _number FROM {scores})"
+    return f"""
+WITH _scores AS MATERIALIZED (SELECT * FROM {numbered}),
+_matched AS (
+    SELECT _number, trajectory_id FROM ({match_scores("_scores", f"({trajectories})")}) WHERE trajectory_id IS NOT NULL
+)
+SELECT _scores.* EXCLUDE (_number) REPLACE (coalesce(_scores.trajectory_id, _matched.trajectory_id) AS trajectory_id)
+FROM _scores LEFT JOIN _matched USING (_number)
+"""
+
+
 def _trajectories(rows: str, scores: str) -> str:
     key = ", ".join(_STEP_KEY)
     settled = {column.name for column in TRAJECTORIES.columns if column.reducer == "settled"}
@@ -130,14 +154,15 @@ def _trajectories(rows: str, scores: str) -> str:
         for column in TRAJECTORIES.columns
     ]
     return f"""
-WITH _merged AS MATERIALIZED ({_grouped(TRAJECTORIES, rows)}),
+WITH _merged AS MATERIALIZED (SELECT * FROM ({_grouped(TRAJECTORIES, rows)}) WHERE dropped IS NOT TRUE),
 _matched AS MATERIALIZED ({match_scores(scores, "_merged")}),
 _newest AS (
     SELECT trajectory_id,
-        {_NEWEST_SCORE} FILTER (name = 'reward') AS r,
-        {_NEWEST_SCORE} FILTER (name = 'advantage') AS a,
-        {_NEWEST_SCORE} FILTER (name = 'fate') AS f
-    FROM _matched WHERE name IN ('reward', 'advantage', 'fate') AND author IS NULL GROUP BY trajectory_id
+        {_NEWEST_SCORE} FILTER (name = 'reward' AND author IS NULL) AS r,
+        {_NEWEST_SCORE} FILTER (name = 'advantage' AND author IS NULL) AS a,
+        {_NEWEST_SCORE} FILTER (name = 'fate' AND author IS NULL) AS f,
+        max(time_ns) AS scored_ns
+    FROM _matched GROUP BY trajectory_id
 ),
 _labels AS (
     SELECT trajectory_id, list_sort(list(DISTINCT name)) AS labels FROM (
@@ -158,7 +183,16 @@ JOIN _runs ON {" AND ".join(f"t.{name} IS NOT DISTINCT FROM _runs.{name}" for na
 
 _OUTER = {
     **_SETTLED_SCORES,
-    "staleness": "coalesce(f.trained_step, t.step) - t.policy_version_min",
+    "staleness": (
+        "CASE WHEN coalesce(f.trained_step, t.step) >= t.policy_version_min "
+        "THEN coalesce(f.trained_step, t.step) - t.policy_version_min END"
+    ),
     "labels": "coalesce(_labels.labels, [])",
+    "scored_ns": "_newest.scored_ns",
     "superseded": "coalesce(t.run, '') <> newest_run AND (t.step IS NOT NULL OR t.sample_index IS NOT NULL)",
+    "branch": (
+        "t.parent_trajectory_id IS NOT NULL AND "
+        "bool_or(t.parent_trajectory_id IS NULL) OVER "
+        f"(PARTITION BY {', '.join(f't.{name}' for name in _COORDINATES)}, t.run)"
+    ),
 }

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.tables.address import StoreAddress
+from rolltrace._address import StoreAddress
 from rolltrace.tables.reduce import reduce_rows
 from rolltrace.tables.schema import SCHEMA_OF, arrow_schema, empty_select
+from rolltrace.tables.shared_files import open_storage
 from rolltrace.tables.table import DataFile
 
 if TYPE_CHECKING:
@@ -32,9 +33,15 @@ def read_files(
         connection.register(name, _dataset(address, table, files))
         return f"(SELECT * FROM {name})"
     paths = ", ".join("'" + str(folder / table / file.path).replace("'", "''") + "'" for file in files)
+    counts = {file.columns for file in files}
+    # By name, DuckDB opens every file before it reads one: only where they may differ.
+    by_name = str(len(counts) > 1 or None in counts).lower()
+    source = f"read_parquet([{paths}], union_by_name={by_name}, hive_partitioning=false)"
+    if counts == {len(schema.columns)}:
+        names = ", ".join(f'"{column.name}"' for column in schema.columns)
+        return f"(SELECT {names} FROM {source})"
     # The empty select brings columns that no file has yet.
-    rows = f"SELECT * FROM read_parquet([{paths}], union_by_name=true, hive_partitioning=false)"
-    return f"({empty_select(schema)} UNION ALL BY NAME {rows})"
+    return f"({empty_select(schema)} UNION ALL BY NAME SELECT * FROM {source})"
 
 
 def read_rows(
@@ -77,11 +84,11 @@ def find_moving(files: Sequence[DataFile]) -> set[Any]:
 
 
 def _dataset(address: StoreAddress, table: str, files: Sequence[DataFile]) -> Any:
-    import pyarrow as pa
     import pyarrow.dataset as ds
-    from deltalake.fs import DeltaStorageHandler
 
-    filesystem = pa.fs.PyFileSystem(DeltaStorageHandler(address.table(table), address.options()))
     return ds.dataset(
-        [file.path for file in files], schema=arrow_schema(table), format="parquet", filesystem=filesystem
+        [file.path for file in files],
+        schema=arrow_schema(table),
+        format="parquet",
+        filesystem=open_storage(address.table(table), {file.path: file.size_bytes for file in files}),
     )

@@ -10,20 +10,28 @@ STORE/live/HOST             what is running there right now
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rolltrace._address import StoreAddress
 from rolltrace._guard import logger
 from rolltrace.errors import FormatError, StoreError
-from rolltrace.files import make_store, read_page, replace_file
-from rolltrace.tables.address import StoreAddress
+from rolltrace.files import make_store, replace_file
 from rolltrace.tables.columns import STORE_FORMAT, TABLE_SCHEMAS
 from rolltrace.tables.schema import Place
+from rolltrace.tables.shared_files import read_shared, write_shared
 from rolltrace.tables.table import LOG, DataFile, Table
 
 _FORMAT_FILE = "format.json"
+MAX_WRITING_SEC = 3600.0
+"""How old an unfinished file is of which it is certain that nobody writes it any more."""
 LEADING_TABLE = "trajectories"
 """Committed last in every batch: how far a journal was drained is what this table says."""
+FIRST_TABLE = "ops"
+"""Committed first in every batch, so that of two drainers at one journal one gets a conflict before anything of its
+batch is there. Which batch was begun is what this table says."""
 
 
 class TableStore:
@@ -39,35 +47,35 @@ class TableStore:
         Raises:
             FormatError: it has another format.
         """
-        folder = self.address.folder
-        if folder is not None:
-            make_store(folder, share)
-            self.check_format()
-            for schema in TABLE_SCHEMAS:
-                _remove_torn_entry(folder / schema.name / LOG)
-            if not (folder / _FORMAT_FILE).exists():
-                replace_file(folder / _FORMAT_FILE, json.dumps({"format": STORE_FORMAT}).encode(), durable=True)
-
-    def check_format(self) -> None:
-        """Raise a FormatError unless this version can read the store."""
-        folder = self.address.folder
+        folder, page = self.address.folder, json.dumps({"format": STORE_FORMAT}).encode()
         if folder is None:
+            if not self.check_format():
+                write_shared(self.address, _FORMAT_FILE, page)
             return
-        try:
-            page = read_page(folder / _FORMAT_FILE)
-        except FileNotFoundError:
-            return
+        make_store(folder, share)
+        is_new = not self.check_format()
+        for schema in TABLE_SCHEMAS:
+            _remove_torn_entry(folder / schema.name / LOG)
+        if is_new:
+            replace_file(folder / _FORMAT_FILE, page, durable=True)
+
+    def check_format(self) -> bool:
+        """Raise a FormatError unless this version can read the store; whether there is one already."""
+        page = read_shared(self.address, "").get(_FORMAT_FILE)
+        if page is None:
+            return False
         try:
             version = json.loads(page)["format"]
         except (ValueError, KeyError, TypeError):
             raise FormatError(
-                f'{str(folder / _FORMAT_FILE)!r} is damaged; it should read {{"format": {STORE_FORMAT}}}'
+                f'{self.address.table(_FORMAT_FILE)!r} is damaged; it should read {{"format": {STORE_FORMAT}}}'
             ) from None
         if version != STORE_FORMAT:
             raise FormatError(
-                f"the store {str(folder)!r} has format {version}, and this rolltrace reads format {STORE_FORMAT}; "
+                f"the store {self.address.url!r} has format {version}, and this rolltrace reads format {STORE_FORMAT}; "
                 "record into another folder, or read it with the version that wrote it"
             )
+        return True
 
     def table(self, name: str) -> Table:
         """A table as it was when it was last looked at; now, if it never was."""
@@ -92,23 +100,51 @@ class TableStore:
         """How far a journal was committed to all tables; -1 if never."""
         return self.table(LEADING_TABLE).position(journal)
 
-    def commit_batch(self, files: Mapping[str, Sequence[DataFile]], positions: Mapping[str, int]) -> None:
+    def commit_batch(
+        self, files: Mapping[str, Sequence[DataFile]], positions: Mapping[str, int], *, is_repeated: bool = True
+    ) -> None:
         """Commit a batch: the files of each table, and how far each journal has got with them.
 
-        A table that has these positions already, because a drainer died between two tables, is left as it is.
+        Args:
+            files: The data files of each table.
+            positions: The positions of the journals behind the batch.
+            is_repeated: A table that has these positions already, because a drainer died between two tables, is left
+                as it is. Looking that up costs more than a commit, so it is not done for a batch that is known to be
+                new.
 
         Raises:
             ConflictError: another drainer has committed one of these journals; start again from where that got to.
         """
-        for schema in TABLE_SCHEMAS:
-            adds = files.get(schema.name, ())
-            if not adds and schema.name != LEADING_TABLE:
+        for name in sorted((schema.name for schema in TABLE_SCHEMAS), key=lambda name: name != FIRST_TABLE):
+            adds = files.get(name, ())
+            if not adds and name not in (FIRST_TABLE, LEADING_TABLE):
                 continue
-            table = self.table(schema.name)
+            is_new = name not in self._tables
+            table = self.table(name)
             if table.version < 0:
+                is_new = True
                 table.create()
-            if all(table.position(journal) < offset for journal, offset in positions.items()):
+            is_unknown = is_repeated or is_new  # somebody may have finished the batch in our place
+            if not is_unknown or all(table.position(journal) < offset for journal, offset in positions.items()):
                 table.commit(adds, positions=positions)
+
+
+def hidden_files(store: TableStore, older_than_sec: float = MAX_WRITING_SEC) -> list[Path]:
+    """Data files that a process which was killed did not finish, in a folder: nobody reads them, nor does deltalake
+    see them."""
+    folder = store.address.folder
+    if folder is None:
+        return []
+    limit = time.time() - older_than_sec
+    paths = [path for schema in TABLE_SCHEMAS for path in (folder / schema.name / "data").glob("*/*/.*.parquet")]
+    return sorted(path for path in paths if _changed_at(path) < limit)
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:  # finished since it was listed
+        return math.inf
 
 
 def _remove_torn_entry(log: Path) -> None:

@@ -2,38 +2,46 @@
 
 A data file has rows of one `Place` only, and its name says what it is:
 
-    TABLE/data/SLUG/step-120/batch-ID.parquet       rows of a batch: perhaps partial ones
-    TABLE/data/SLUG/step-120/settled-ID.parquet     one row per key, as compaction wrote it
+    TABLE/data/SLUG/step-120/batch-COLUMNS-ID-HASH.parquet      rows of a batch: perhaps partial ones
+    TABLE/data/SLUG/step-120/settled-COLUMNS-ID-HASH.parquet    one row per key, as compaction wrote it
 
-ID is random, so that a name has one content for ever. A commit may carry application transactions, `(journal, end
-offset)`: two that carry the same one conflict, and only one of them counts. That, and that a file of the log can be
-created only once, is all there is of locking.
+ID is random, so that a name has one content for ever; HASH is that of the content, and COLUMNS how many there are. A
+commit may carry application transactions, `(journal, end offset)`: two that carry the same one conflict, and only one
+of them counts. That, and that a file of the log can be created only once, is all there is of locking.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
+from rolltrace._address import StoreAddress
 from rolltrace._arrow import pa
 from rolltrace.errors import FormatError, OutageError
-from rolltrace.files import sync_path
-from rolltrace.tables.address import StoreAddress
+from rolltrace.files import file_mode, make_folder, sync_path
 from rolltrace.tables.columns import PARTITION_COLUMNS
 from rolltrace.tables.outage import describe_error, translate_errors
 from rolltrace.tables.schema import Place, arrow_schema
 
 LOG = "_delta_log"
+_CHECKPOINT_INTERVAL = 50
 _CONFIGURATION: Mapping[str, str | None] = {
-    "delta.checkpointInterval": "50",
+    "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
     # A position per journal that was ever written would be too many in the end.
     "delta.setTransactionRetentionDuration": "interval 90 days",
     "delta.logRetentionDuration": "interval 2 days",
+    # Each batch file is removed once; a week of these would be most of a checkpoint.
+    "delta.deletedFileRetentionDuration": "interval 2 hours",
 }
 _MAX_COMMIT_RETRIES = 60
+_NAME = re.compile(r"(?:batch|settled)-([0-9]{1,4})-[0-9a-f]{32}-([0-9a-f]{16})\.parquet", re.ASCII)
 
 FileKind = Literal["batch", "settled"]
 
@@ -57,6 +65,24 @@ class DataFile(NamedTuple):
     def is_settled(self) -> bool:
         """Whether it was written by compaction."""
         return self.path.rpartition("/")[2].startswith("settled-")
+
+    @property
+    def columns(self) -> int | None:
+        """How many columns it has: files with as many have the same, because columns are only ever added."""
+        match = _NAME.fullmatch(self.path.rpartition("/")[2])
+        return None if match is None else int(match[1])
+
+    @property
+    def hash(self) -> str | None:
+        """The hash of its content; None if another tool has written it."""
+        match = _NAME.fullmatch(self.path.rpartition("/")[2])
+        return None if match is None else match[2]
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether its path is one below the folder of the table."""
+        parts = self.path.split("/")
+        return "://" not in self.path and ".." not in parts and bool(parts[0]) and "\0" not in self.path
 
     @property
     def partition_values(self) -> dict[str, str | None]:
@@ -101,6 +127,8 @@ class Table:
         from deltalake import DeltaTable
 
         if not self.refresh():
+            if self.address.folder is not None:
+                make_folder(self.address.folder / self.name / LOG, durable=True)
             with translate_errors(self.address, f"creating the table {self.name}"):
                 self._delta = DeltaTable.create(
                     self.address.table(self.name),
@@ -111,7 +139,7 @@ class Table:
                     configuration=_CONFIGURATION,
                     storage_options=self.address.options(),
                 )
-            self._sync()
+            self._sync(-1)
         self._add_new_columns()
 
     def files(self) -> list[DataFile]:
@@ -134,20 +162,20 @@ class Table:
     def commit(
         self,
         adds: Collection[DataFile],
-        removes: Iterable[DataFile] = (),
-        positions: Mapping[str, int] | None = None,
+        removes: Collection[DataFile] = (),
+        positions: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Add files, whose bytes are there, and remove others, in one; then look at the table as it is.
 
         Raises:
-            ConflictError: a file was removed, or a journal committed, since the table was last looked at. Nothing of
-                this happened.
+            ConflictError: one of the files to remove was removed, or one of the journals committed, since the table
+                was last looked at. Nothing of this happened.
         """
         from deltalake import CommitProperties, PostCommitHookProperties, Transaction
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction, RemoveAction
 
-        now_ms = time.time_ns() // 1_000_000
+        before, now_ms = self.version, time.time_ns() // 1_000_000
         actions: list[Any] = [
             AddAction(
                 file.path, file.size_bytes, file.partition_values, now_ms, True, json.dumps({"numRecords": file.rows})
@@ -155,24 +183,44 @@ class Table:
             for file in adds
         ]
         actions += [RemoveAction(file.path, True, now_ms, file.size_bytes, file.partition_values) for file in removes]
-        transactions = [Transaction(journal, offset, now_ms) for journal, offset in (positions or {}).items()]
+        transactions = [Transaction(journal, offset, now_ms) for journal, offset in positions.items()]
         properties = CommitProperties(max_commit_retries=_MAX_COMMIT_RETRIES, app_transactions=transactions)
         with translate_errors(self.address, f"committing to {self.name}"):
-            try:
-                self._delta.create_write_transaction(
-                    actions, "append", self._delta.schema(), list(PARTITION_COLUMNS),
-                    commit_properties=properties,
-                    post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
-                )  # fmt: skip
-            except CommitFailedError as error:
-                raise ConflictError(f"{self.address.table(self.name)!r}: {describe_error(error)}") from error
+            for attempt in range(_MAX_COMMIT_RETRIES):
+                try:
+                    self._delta.create_write_transaction(
+                        actions, "append", self._delta.schema(), list(PARTITION_COLUMNS),
+                        commit_properties=properties,
+                        post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
+                    )  # fmt: skip
+                    break
+                except CommitFailedError as error:
+                    if not self._look_again(removes, positions) or attempt + 1 == _MAX_COMMIT_RETRIES:
+                        raise ConflictError(f"{self.address.table(self.name)!r}: {describe_error(error)}") from error
             self._delta.update_incremental()
-        self._sync()
+        self._sync(before)
+
+    def _look_again(self, removes: Collection[DataFile], positions: Mapping[str, int]) -> bool:
+        """Look at the table after a commit has failed; whether what the commit was about is as it was before.
+
+        For deltalake a batch that only adds files has read the whole table, and conflicts with a compaction of any
+        step.
+        """
+        before = {journal: self.position(journal) for journal in positions}
+        self._delta.update_incremental()
+        if any(self.position(journal) != position for journal, position in before.items()):
+            return False
+        return not removes or {file.path for file in removes} <= {file.path for file in self.files()}
 
     def checkpoint(self) -> None:
         """Write what the table has into one file, so that readers need not read the whole log."""
         with translate_errors(self.address, f"writing a checkpoint of {self.name}"):
             self._delta.create_checkpoint()
+        folder = self.address.folder
+        if folder is not None:
+            log = folder / self.name / LOG
+            for path in (log / f"{self.version:020}.checkpoint.parquet", log / "_last_checkpoint"):
+                _set_mode(path, file_mode(log))
 
     def vacuum(self, hours: float, *, dry_run: bool = False) -> list[str]:
         """Remove the files that no version of the last hours uses; their paths."""
@@ -184,11 +232,23 @@ class Table:
                 self._delta.cleanup_metadata()
         return list(removed)
 
-    def _sync(self) -> None:
-        """Wait until the newest entry of the log is on the disk: deltalake does not."""
+    def removed_paths(self) -> list[str]:
+        """The files that were removed from the table and are perhaps still there."""
+        with translate_errors(self.address, f"reading the log of {self.name}"):
+            return list(self._delta.vacuum(0, dry_run=True, enforce_retention_duration=False, full=False))
+
+    def _sync(self, before: int) -> None:
+        """Wait until the newest entry of the log is on the disk, and see that it is as private as the store: deltalake
+        does neither."""
         folder = self.address.folder
         if folder is not None:
             log = folder / self.name / LOG
+            mode = file_mode(log)
+            for version in range(before + 1, self.version + 1):
+                _set_mode(log / f"{version:020}.json", mode)
+                if version % _CHECKPOINT_INTERVAL == 0:
+                    _set_mode(log / f"{version:020}.checkpoint.parquet", mode)
+                    _set_mode(log / "_last_checkpoint", mode)
             sync_path(log / f"{self.version:020}.json")
             sync_path(log)
 
@@ -209,6 +269,12 @@ class Table:
         if missing:
             with translate_errors(self.address, f"adding columns to {self.name}"):
                 self._delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+
+
+def _set_mode(path: Path, mode: int) -> None:
+    with suppress(OSError):  # another user's, who does the same, or removed
+        if path.stat().st_mode & 0o777 != mode:
+            path.chmod(mode)
 
 
 def _read_files(delta: Any, address: StoreAddress, name: str) -> Iterable[DataFile]:

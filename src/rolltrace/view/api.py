@@ -6,14 +6,15 @@ They run in worker threads, under a time limit; what they raise becomes a `Probl
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import rolltrace
+from rolltrace._address import address_in
 from rolltrace.exchange import select
-from rolltrace.files import address_of
 from rolltrace.query import (
     Comparison,
     FilterError,
@@ -99,7 +100,7 @@ def _status(asked: Asked) -> dict[str, Any]:
 
 def status_of(store: Store, writing: Writing) -> dict[str, Any]:
     """The status of one store."""
-    status, address = store_status(store), address_of(store.path)
+    status, address = store_status(store), address_in(store.path).url
     return {
         "store_name": address.rpartition("/")[2],
         "store_path": address,
@@ -109,7 +110,7 @@ def status_of(store: Store, writing: Writing) -> dict[str, Any]:
         "lost": status.lost,
         "recording": status.recording,
         "incomplete": [
-            {"file": str(each.path.relative_to(store.path)), "reason": each.reason}
+            {"file": os.path.relpath(each.path, store.path), "reason": each.reason}
             for each in status.incomplete.missing
         ],
         "read_only": writing.refusal(store.path),
@@ -263,8 +264,9 @@ def message(asked: Asked) -> Answer:
 
 def _messages(asked: Asked, most: int | None) -> list[dict[str, Any]]:
     trajectory_id = asked.path["trajectory_id"]
+    wanted: requests.ConversationRequest | None = asked.arguments
     ops = {op["op_id"]: op for op in asked.loaded.ops(trajectory_id)}
-    shown = asked.loaded.messages(trajectory_id)
+    shown = asked.loaded.messages(trajectory_id, None if wanted is None else wanted.seen_by)
     return [shapes.message(index, each, ops, most) for index, each in enumerate(shown)]
 
 
@@ -351,7 +353,7 @@ def blob(asked: Asked) -> Answer:
     problem: NotFoundError | None = None
     for _, opened in asked.every():
         try:
-            image = read_image(opened.store.path, asked.path["hash"])
+            image = read_image(opened.store, asked.path["hash"])
             return Answer(image.data, image.media_type)
         except NotFoundError as fault:
             problem = problem or fault
@@ -450,8 +452,14 @@ def live(asked: Asked) -> Answer:
 def search(asked: Asked) -> Answer:
     wanted: requests.SearchRequest = asked.arguments
     page = search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
-    hits = [shapes.hit(each) for each in page.hits]
-    return Answer(encoded(wire.Search, {"hits": hits, "next": page.page.next, "older_runs": page.page.older_runs}))
+    found = {
+        "hits": [shapes.hit(each) for each in page.hits],
+        "total": page.page.total,
+        "steps": page.steps,
+        "next": page.page.next,
+        "older_runs": page.page.older_runs,
+    }
+    return Answer(encoded(wire.Search, found))
 
 
 def jump(asked: Asked) -> Answer:

@@ -16,6 +16,9 @@ _SHORTEST_TEXT = 24
 """Shorter ones are written where they stand: a number would save nothing."""
 
 
+_SCALARS = frozenset({int, float, bool, type(None)})
+
+
 class Archive:
     """Answers by their questions. A question is the path of its endpoint, then the arguments that matter."""
 
@@ -58,7 +61,7 @@ class Archive:
         """What stands for a value inside another; of one at the top, its place in the table."""
         kind = type(value)
         if kind is dict and (value or top):
-            entry: Any = {key: self._packed(item) for key, item in value.items()}
+            entry: Any = {key: item if type(item) in _SCALARS else self._packed(item) for key, item in value.items()}
             place = self._place((kind, tuple((key, _sign(item)) for key, item in entry.items())), entry)
         elif kind is list and (value or top):
             entry = [self._packed(item) for item in value]

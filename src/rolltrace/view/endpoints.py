@@ -44,8 +44,10 @@ ENDPOINTS = (
         "What could stand at the cursor of a filter",
     ),
     Endpoint("trajectory", _T, requests.Nothing, wire.TrajectoryHead, "A trajectory without its payloads"),
-    Endpoint("conversation", f"{_T}/conversation", requests.Nothing, wire.Conversation, "Its messages"),
-    Endpoint("message", f"{_T}/message/{{index}}", requests.Nothing, wire.Message, "One message, nothing cut"),
+    Endpoint("conversation", f"{_T}/conversation", requests.ConversationRequest, wire.Conversation, "Its messages"),
+    Endpoint(
+        "message", f"{_T}/message/{{index}}", requests.ConversationRequest, wire.Message, "One message, nothing cut"
+    ),
     Endpoint("tokens", f"{_T}/tokens", requests.TokensRequest, wire.TokenRange, "A range of its token sequence"),
     Endpoint("op", f"{_T}/op/{{op_id}}", requests.Nothing, wire.OpDetail, "One op with its payload, bounded"),
     Endpoint("branch", f"{_T}/op/{{op_id}}/branch", requests.BranchRequest, wire.Branch, "A part of a payload"),

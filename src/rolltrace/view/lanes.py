@@ -65,7 +65,6 @@ class Lane:
                 raise StoreError(f"the store {str(self._path)!r} no longer exists")
             if self._opened is None:
                 store = open_store(self._path, memory_limit=QUERY_MEMORY)
-                store.look_ahead()
                 self._opened = Opened(store, Loaded(store), Answers())
             return self._opened
 

@@ -73,14 +73,14 @@ class Loaded:
             before.release()
         return trajectory
 
-    def messages(self, trajectory_id: str) -> list[ShownMessage]:
-        def read(place: Place) -> list[ShownMessage]:
-            trajectory = self.trajectory(place.trajectory_id)
-            messages = messages_of_trajectory(trajectory)
-            trajectory.release()  # it went through all of it, and whoever opens an op begins somewhere else
-            return messages
+    def messages(self, trajectory_id: str, seen_by: int | None = None) -> list[ShownMessage]:
+        """The conversation as it was produced, or as the model call of a turn saw it."""
 
-        return self._get("messages", trajectory_id, read, lambda messages: sum(map(_size_of, messages)))
+        def read(place: Place) -> list[ShownMessage]:
+            return messages_of_trajectory(self.trajectory(place.trajectory_id), seen_by=seen_by)
+
+        what = "messages" if seen_by is None else f"messages seen by {seen_by}"
+        return self._get(what, trajectory_id, read, lambda messages: sum(map(_size_of, messages)))
 
     def ops(self, trajectory_id: str) -> list[dict[str, Any]]:
         return self._get("ops", trajectory_id, lambda place: ops_of(self._store, place), lambda ops: _PER_OP * len(ops))

@@ -36,5 +36,6 @@ def merged_pulse(each: Sequence[Pulse]) -> Pulse:
         workers=workers,
         trajectories_per_min=sum(pulse.trajectories_per_min for pulse in each),
         tokens_per_min=sum(pulse.tokens_per_min for pulse in each),
+        snapshot_age_s=max((age for pulse in each if (age := pulse.snapshot_age_s) is not None), default=None),
         tool_error_rate=sum(worker["tool_errors"] for worker in workers) / calls if calls else None,
     )

@@ -16,6 +16,13 @@ class Nothing(Struct, forbid_unknown_fields=True):
     """No arguments."""
 
 
+class ConversationRequest(Struct, forbid_unknown_fields=True):
+    """How a conversation is told."""
+
+    seen_by: int | None = None
+    """A turn: the messages as this model call saw them. If not given, as they were produced."""
+
+
 class ScopeRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Which trajectories are meant."""
 

@@ -89,6 +89,7 @@ def message(index: int, shown: ShownMessage, ops: dict[int, Shape], most: int | 
         "policy_version": figures.get("policy_version"),
         "finish_reason": figures.get("finish_reason"),
         "flags": figures.get("flags", []),
+        "rewrite": None if shown.rewrite is None else shown.rewrite._asdict(),
     }
 
 

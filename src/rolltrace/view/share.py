@@ -31,6 +31,9 @@ MOST_OF_A_GROUP = 64
 _MOST_EXPERIMENTS = 20
 _MOST_BRANCH_BYTES = 256 << 20
 """How much there may be of what a payload has beyond its first 50,000 characters, in a file."""
+_MAX_PAYLOAD_BYTES = 4 << 20
+"""Of how much payload of a trajectory there is anything: in a long one every prompt repeats the one before it, and what
+was said is in the conversation."""
 _MOST_IMAGE_BYTES = 64 << 20
 _WHAT = (
     f"a page shows one trajectory, one group of at most {MOST_OF_A_GROUP}, or a comparison of 2 to "
@@ -144,9 +147,14 @@ class _Collecting:
         if head["has_tokens"]:
             self._tokens(asked, base)
         outline = {each["op_id"]: each for each in self._loaded.ops(trajectory_id)}
+        left_bytes = _MAX_PAYLOAD_BYTES
         for op in self._loaded.trajectory(trajectory_id).walk():
             if op.op_id in outline:
-                self._op(f"{base}/op/{op.op_id}", op, outline[op.op_id])
+                left_bytes -= outline[op.op_id]["payload_bytes"]
+                if left_bytes >= 0:
+                    self._op(f"{base}/op/{op.op_id}", op, outline[op.op_id])
+                else:
+                    self._leave_out("payloads of later calls, whose messages are in the conversation")
 
     def _tokens(self, asked: api.Asked, base: str) -> None:
         start, total = 0, 1
@@ -282,7 +290,7 @@ class _Collecting:
                 self._leave_out("images that are not in the file")
                 continue
             try:
-                image = read_image(self._store.path, name)
+                image = read_image(self._store, name)
             except RolltraceError:  # the page says that it was not kept
                 continue
             self._image_bytes += len(image.data)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from rolltrace.errors import ConfigError, RolltraceError
-from rolltrace.files import address_of, is_mirror, write_problem
+from rolltrace.files import write_problem
 from rolltrace.view import requests, wire
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Writing(NamedTuple):
         """Why nothing can be written into a store; None if it can."""
         if self.read_only:
             return "this server only reads (--read-only)"
-        problem, name = write_problem(store), address_of(store) if is_mirror(store) else store.name
+        problem, name = write_problem(store), store.name
         return None if problem is None else f"the store {name!r} can only be read: {problem}"
 
 

@@ -1,8 +1,10 @@
-"""Findings, the way people get them: traced for real, read from the journal, drained, and read from the store."""
+"""Findings, the way people get them: traced for real, drained, and read from the store."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ from typing import Any
 import pytest
 
 import rolltrace
+from rolltrace.drain import follower
+from rolltrace.journal import journal_files
 from rolltrace.query import open_store
-from rolltrace.query.live import LiveJournals
 from tests.draining import drain, rows
+from tests.nightly import NIGHTLY
 
 Finding = dict[str, Any]
 Find = Callable[..., list[Finding]]
@@ -43,15 +47,33 @@ def findings_of(store: Path, trajectory_id: str) -> list[Finding]:
 
 
 def flags_of(store: Path, trajectory_id: str) -> list[Finding]:
-    """The same from the parts of the table alone, which is many times faster."""
+    """The same from the rows of the table alone, which is many times faster."""
     own = [row for row in rows(store, "flags") if row["trajectory_id"] == trajectory_id]
     found = [{**row, "detail": json.loads(row["detail"]) if row["detail"] else None} for row in own]
     return sorted(found, key=lambda row: row["time_ns"])
 
 
+def drain_piecemeal(store: Path, trajectory_id: str) -> list[Finding]:
+    """What is found if each record is drained by a drainer of its own."""
+
+    class Killed(Exception):
+        """Once a record is in the tables."""
+
+    def stop(done: int, total: int) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(follower, "MAX_BATCH_BYTES", 1)
+        while journal_files(store):
+            drainer = follower.Follower(store)
+            with drainer.working(), contextlib.suppress(Killed):
+                drainer.drain(stop)
+    return flags_of(store, trajectory_id)
+
+
 @pytest.fixture
 def find(tmp_path: Path) -> Find:
-    """Traces a function as one trajectory and gives what was found in it: the same before and after draining."""
+    """Traces a function as one trajectory and gives what was found in it: the same in one batch and in many."""
 
     def trace(function: Callable[[], object], read: Read = flags_of, **settings: Any) -> list[Finding]:
         store = tmp_path / "store"
@@ -59,15 +81,15 @@ def find(tmp_path: Path) -> Find:
         with rolltrace.rollout_trace_attr(step=1, sample_index=1) as trajectory:
             function()
         rolltrace.shutdown()
-        journals = LiveJournals(store)
-        journals.refresh()
-        chunks = journals.tables(frozenset())["flags"].values()
-        live = [row for of_step in chunks for chunk in of_step for row in chunk.to_pylist()]
+        if NIGHTLY:
+            shutil.copytree(store, tmp_path / "piecemeal")
         drain(store)
         found = read(store, trajectory.id)
-        assert sorted((each["flag"], each["op_id"]) for each in live) == sorted(
-            (each["flag"], each["op_id"]) for each in found
-        )
+        if NIGHTLY:
+            piecemeal = drain_piecemeal(tmp_path / "piecemeal", trajectory.id)
+            assert [(each["flag"], each["op_id"]) for each in piecemeal] == [
+                (each["flag"], each["op_id"]) for each in flags_of(store, trajectory.id)
+            ]
         return found
 
     return trace

@@ -1,4 +1,4 @@
-"""What is carried from segment to segment: small, bounded, and forgotten when a trajectory ends."""
+"""What is carried from batch to batch: small, bounded, and forgotten when a trajectory ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 import rolltrace
 from rolltrace.drain.checks import Checks, Past
 from rolltrace.drain.checks.past import PastTurn, TrajectoryPast
-from rolltrace.drain.drainer import read_carried
+from rolltrace.drain.drain_state import load_states
+from rolltrace.journal import journal_folder
 from tests.draining import drain
 
 from .conftest import findings_of, generate, names, turn
@@ -22,15 +23,7 @@ def test_what_is_saved_comes_back() -> None:
     )
     past.keep("a", known)
     assert Past.load(past.dump()).of("a") == known
-    assert past.copy().of("b") == TrajectoryPast()
-
-
-def test_a_copy_does_not_change_with_the_original() -> None:
-    past = Past()
-    past.keep("a", TrajectoryPast(policy_version=1))
-    copied = past.copy()
-    past.of("a").policy_version = 2
-    assert copied.of("a").policy_version == 1
+    assert Past.load(past.dump()).of("b") == TrajectoryPast()
 
 
 def test_nothing_takes_no_room() -> None:
@@ -73,8 +66,8 @@ def test_only_what_is_open_is_carried(tmp_path: Path) -> None:
         turn([1], [2])
         rolltrace._runtime.active().recorder.sink.turn_over()  # type: ignore[attr-defined, union-attr]
         drain(tmp_path)
-        (carried,) = tmp_path.glob("journal/*/*.open")
-        past = read_carried(carried).past
+        (journal,) = load_states(journal_folder(tmp_path))[0].journals.values()
+        past = Past.load(journal.past)
         assert len(past) == 1
         assert list(past.of(trajectory.id).turns) == ["generate"]
         assert len(past.dump()) < 200

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.drain.checks.check import OpFacts
 from rolltrace.drain.checks.past import TrajectoryPast
 from rolltrace.drain.checks.turns import prefix_break
@@ -179,13 +178,13 @@ def test_a_break_across_a_segment_border_is_found_once_by_drainers_one_after_the
         assert len(journal_files(tmp_path)) == 1
         turn([1, 2, 3, 40], [5])
         _next_segment()
-        assert names(findings_of(tmp_path, trajectory.id)) == ["prefix_break"], "in a live journal too"
+        assert names(findings_of(tmp_path, trajectory.id)) == ["prefix_break"], "while it runs"
         drain(tmp_path)
         turn([1, 2, 3, 40, 5, 6], [7])
     rolltrace.shutdown()
     drain(tmp_path)
     assert names(findings_of(tmp_path, trajectory.id)) == ["prefix_break"]
-    assert not list(tmp_path.glob("journal/*/*.open"))
+    assert not list(tmp_path.glob("journal/*/*.state"))
 
 
 def test_a_turn_after_a_segment_border_that_fits_is_no_break(tmp_path: Path) -> None:
@@ -243,7 +242,7 @@ def test_the_filter_finds_it(tmp_path: Path) -> None:
             turn([1], [2])
             turn(second, [4])
     rolltrace.shutdown()
-    Drainer(tmp_path).drain()
+    drain(tmp_path)
     found = open_store(tmp_path).trajectories(where="flag = 'prefix_break'").rows()
     assert [(row["sample_index"], row["flags"]) for row in found] == [(2, ["prefix_break"])]
     others = open_store(tmp_path).trajectories(where="not flag = 'prefix_break'").rows()

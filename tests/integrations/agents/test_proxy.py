@@ -19,8 +19,8 @@ import websockets.exceptions
 import websockets.sync.client
 
 import rolltrace
+from rolltrace.messages import join_stream
 from rolltrace.query import Op
-from rolltrace.record import put_together
 from tests.background import eventually
 from tests.integrations.agents.conftest import Traced
 from tests.integrations.agents.proxies import proxying
@@ -102,7 +102,7 @@ def test_tokens_are_recorded_that_the_agent_did_not_ask_for_and_does_not_see(
     assert op.tokens.prompt_ids == answer["prompt_token_ids"]
     assert op.tokens.response_ids == ids(ANSWER)
     assert op.tokens.logprobs == pytest.approx([logprob(at) for at in range(len(ANSWER))])
-    assert put_together(op.outputs)["usage"] == answer["usage"]
+    assert join_stream(op.outputs)["usage"] == answer["usage"]
     assert "return_token_ids" not in op.inputs
 
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 import rolltrace
-from rolltrace.record import put_together
+from rolltrace.messages import join_stream
 from tests.integrations.agents.conftest import Traced
 from tests.integrations.agents.service import ANSWER, Service, ids, logprob
 
@@ -73,7 +73,7 @@ def test_tokens_logprobs_usage_and_reply_are_those_of_the_server(
     assert op.tokens.logprobs == pytest.approx([logprob(at) for at in range(len(ANSWER))])
     assert op.finish_reason == "stop"
     assert traced.trajectories()[0].conversation == [*said("hi"), {"role": "assistant", "content": ANSWER}]
-    recorded = put_together(op.outputs)
+    recorded = join_stream(op.outputs)
     assert recorded["usage"]["completion_tokens"] == answer["usage"]["completion_tokens"]
 
 
@@ -90,7 +90,7 @@ def test_the_helpers_of_the_sdk_are_one_turn_each(chat: Any, service: Service, t
     ops = traced.ops()
     assert [op.inputs["messages"][0]["content"] for op in ops] == ["one", "two", "three", "four"]
     assert all((op.kind, op.status) == ("llm", "ok") for op in ops)
-    assert [len(put_together(op.outputs)["choices"]) for op in ops] == [1, 1, 1, 2]
+    assert [len(join_stream(op.outputs)["choices"]) for op in ops] == [1, 1, 1, 2]
 
 
 def test_completions_and_responses_are_recorded(service: Service, traced: Traced) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import ray
 import ray.data
+from deltalake import DeltaTable
 
 import rolltrace
 from tests.draining import drain
@@ -35,7 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 generate([1, 2, 3])
                 trajectory.reward(step + n / 4)
     rolltrace.shutdown()
-    drain(store)
+    drain(store, compacted=True)
     return store
 
 
@@ -55,8 +56,7 @@ def _ray() -> Iterator[None]:
 
 
 def table(store: Path, name: str) -> ray.data.Dataset:
-    parts = sorted(map(str, store.glob(f"data/*/*/*/{name}--*.parquet")))
-    return ray.data.read_parquet(parts, partitioning=None)
+    return ray.data.read_parquet(DeltaTable(str(store / name)).file_uris(), partitioning=None)
 
 
 def test_rewards_of_the_steps_are_those_of_the_store(store: Path) -> None:
@@ -69,9 +69,9 @@ def test_rewards_of_the_steps_are_those_of_the_store(store: Path) -> None:
 
 
 def test_lists_of_tokens_come_whole(store: Path) -> None:
-    rows = table(store, "spans").select_columns(["op_id", "tokens", "logprobs"]).take_all()
+    rows = table(store, "tokens").select_columns(["op_id", "ids", "logprobs"]).take_all()
     with rolltrace.open(store) as opened:
         ours = opened.sql("select op_id, prompt_ids, response_ids, logprobs from spans").rows()
-    assert {row["op_id"]: (list(row["tokens"]), list(row["logprobs"])) for row in rows} == {
+    assert {row["op_id"]: (list(row["ids"]), list(row["logprobs"])) for row in rows} == {
         row["op_id"]: ([*row["prompt_ids"], *row["response_ids"]], row["logprobs"]) for row in ours
     }

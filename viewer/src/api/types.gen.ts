@@ -1124,7 +1124,7 @@ export interface components {
         };
         /**
          * Conversation
-         * @description The messages of a trajectory; long texts are cut, `/message/{index}` has them whole.
+         * @description The messages of a trajectory as they were produced; long texts are cut, `/message/{index}` has them whole.
          */
         Conversation: {
             messages: components["schemas"]["Message"][];
@@ -1136,6 +1136,7 @@ export interface components {
          */
         Message: {
             index: number;
+            /** @description `rewrite` if it is no message but says that the history was rewritten here. */
             role: string;
             name: string | null;
             parts: components["schemas"]["Part"][];
@@ -1150,6 +1151,7 @@ export interface components {
             policy_version: number | null;
             finish_reason: string | null;
             flags: string[];
+            rewrite: components["schemas"]["Rewrite"] | null;
         };
         /**
          * Part
@@ -1204,6 +1206,22 @@ export interface components {
             duration_s?: number | null;
             /** @default null */
             op_id?: string | null;
+        };
+        /**
+         * Rewrite
+         * @description What a prompt changed in the history that it repeats.
+         */
+        Rewrite: {
+            /** @description How many messages it leaves out. */
+            dropped: number;
+            /** @description How many it has in another form. */
+            changed: number;
+            /** @description How many it has in the place of others, such as a summary. */
+            added: number;
+            /** @description From how many it leaves out the reasoning. */
+            reasoning_stripped: number;
+            tokens_before: number | null;
+            tokens_after: number | null;
         };
         /**
          * TokenRange
@@ -1445,6 +1463,8 @@ export interface components {
             trajectories_per_min: number;
             tokens_per_min: number;
             tool_error_rate: number | null;
+            /** @description How long ago the drainers looked at what runs: ages are as of then. None if none runs. */
+            snapshot_age_s: number | null;
             status: components["schemas"]["Status"];
         };
         /**
@@ -1501,6 +1521,10 @@ export interface components {
          */
         Search: {
             hits: components["schemas"]["SearchHit"][];
+            /** @description In how many trajectories, on all pages. */
+            total: number;
+            /** @description Every step in which it was found. */
+            steps: components["schemas"]["SearchStep"][];
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
         };
@@ -1512,7 +1536,7 @@ export interface components {
             row: components["schemas"]["TrajectoryRow"];
             /** @description The first few. */
             matches: components["schemas"]["Match"][];
-            /** @description In how many ops. */
+            /** @description In how many messages. */
             ops: number;
         };
         /**
@@ -1520,17 +1544,30 @@ export interface components {
          * @description One place where a text was found.
          */
         Match: {
-            /** @description None for a transition that was recorded in no op. */
+            /** @description None for a message that no op produced. */
             op_id: string | null;
+            /** @description Of a message that no op produced: its role. */
             op_name: string;
             turn: number | null;
             /** @enum {unknown} */
-            where: "payload" | "tokens" | "transition";
+            where: "call" | "reasoning" | "text";
             before: string;
             match: string;
             after: string;
             /** @description Of the match in that text, in characters. */
             offset: number;
+        };
+        /**
+         * SearchStep
+         * @description How often a text was found in a step.
+         */
+        SearchStep: {
+            project: string;
+            experiment: string;
+            step: number | null;
+            trajectories: number;
+            /** @description In how many messages. */
+            hits: number;
         };
         /**
          * Jump
@@ -1670,6 +1707,7 @@ export type Conversation = components['schemas']['Conversation'];
 export type Message = components['schemas']['Message'];
 export type Part = components['schemas']['Part'];
 export type ToolCall = components['schemas']['ToolCall'];
+export type Rewrite = components['schemas']['Rewrite'];
 export type TokenRange = components['schemas']['TokenRange'];
 export type Segment = components['schemas']['Segment'];
 export type TokenBreak = components['schemas']['TokenBreak'];
@@ -1692,6 +1730,7 @@ export type LiveWorker = components['schemas']['LiveWorker'];
 export type Search = components['schemas']['Search'];
 export type SearchHit = components['schemas']['SearchHit'];
 export type Match = components['schemas']['Match'];
+export type SearchStep = components['schemas']['SearchStep'];
 export type Jump = components['schemas']['Jump'];
 export type JumpCandidate = components['schemas']['JumpCandidate'];
 export type Written = components['schemas']['Written'];
@@ -2118,7 +2157,9 @@ export interface operations {
     };
     conversation: {
         parameters: {
-            query?: never;
+            query?: {
+                seen_by?: number | null;
+            };
             header?: never;
             path: {
                 trajectory_id: string;
@@ -2149,7 +2190,9 @@ export interface operations {
     };
     message: {
         parameters: {
-            query?: never;
+            query?: {
+                seen_by?: number | null;
+            };
             header?: never;
             path: {
                 trajectory_id: string;

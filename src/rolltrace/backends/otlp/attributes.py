@@ -13,7 +13,8 @@ from typing import Any
 from rolltrace.backends.links import view_link
 from rolltrace.backends.otlp.wire import Value
 from rolltrace.backends.values import strict_json
-from rolltrace.query import Op, Trajectory, messages_of, reply_of_op
+from rolltrace.messages import read_given_messages, to_genai
+from rolltrace.query import Op, Trajectory
 from rolltrace.record import MODEL_KINDS
 
 _OPENINFERENCE = {"llm": "LLM", "aux_llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
@@ -137,7 +138,7 @@ def _number(key: str, value: Any) -> Iterator[tuple[str, Value]]:
 def _of_llm(op: Op) -> Iterator[tuple[str, Value]]:
     inputs = op.inputs if isinstance(op.inputs, dict) else {}
     outputs = op.outputs if isinstance(op.outputs, dict) else {}
-    messages = messages_of(inputs)
+    messages = read_given_messages(inputs)
     yield "gen_ai.operation.name", "text_completion" if messages is None else "chat"
     for key, holder in (("gen_ai.request.model", inputs), ("gen_ai.response.model", outputs)):
         if isinstance(holder.get("model"), str):
@@ -153,42 +154,11 @@ def _of_llm(op: Op) -> Iterator[tuple[str, Value]]:
     if op.finish_reason:
         yield "gen_ai.response.finish_reasons", [op.finish_reason]
     if messages is not None:
-        yield "gen_ai.input.messages", strict_json([_message(message) for message in messages])
-    reply = reply_of_op(op)
+        yield "gen_ai.input.messages", strict_json([to_genai(message) for message in messages])
+    reply = op.reply
     if reply is not None:
-        answer = {**_message(reply), "finish_reason": op.finish_reason or "stop"}
+        answer = {**to_genai(reply), "finish_reason": op.finish_reason or "stop"}
         yield "gen_ai.output.messages", strict_json([answer])
-
-
-def _message(message: dict[str, Any]) -> dict[str, Any]:
-    """A chat message in the form of the GenAI conventions: a role and parts."""
-    content = message.get("content")
-    role = str(message.get("role", "user"))
-    parts: list[dict[str, Any]] = []
-    if role == "tool":
-        parts.append({"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content})
-    elif isinstance(content, str):
-        parts.append({"type": "text", "content": content})
-    elif isinstance(content, list):
-        parts += (
-            {"type": "text", "content": item.get("text", "")}
-            if isinstance(item, dict) and item.get("type") == "text"
-            else {"type": "generic", "content": item}
-            for item in content
-        )
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        named = function if isinstance(function, dict) else call if isinstance(call, dict) else {}
-        parts.append(
-            {
-                "type": "tool_call",
-                "id": call.get("id") if isinstance(call, dict) else None,
-                "name": named.get("name", "unknown"),
-                "arguments": named.get("arguments"),
-            }
-        )
-    return {"role": role, "parts": parts}
 
 
 def _values(inputs: Any, outputs: Any) -> dict[str, Value]:

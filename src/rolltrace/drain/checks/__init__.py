@@ -3,5 +3,6 @@
 from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.drain.checks.past import Past
 from rolltrace.drain.checks.registry import Checks
+from rolltrace.drain.checks.token_columns import is_like_column
 
-__all__ = ["Checks", "Finding", "OpFacts", "Past"]
+__all__ = ["Checks", "Finding", "OpFacts", "Past", "is_like_column"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.record import Message, replies_of
+from rolltrace.messages import Message, read_replies
 
 _TAKEN = {"$column": "response_ids"}
 """What stands in the place of token ids that have become a column."""
@@ -47,7 +47,7 @@ class OpFacts:
     def replies(self) -> list[Message]:
         """What a model answered in it."""
         if self._replies is None:
-            self._replies = replies_of(self.outputs)
+            self._replies = read_replies(self.outputs)
         return self._replies
 
     @property

@@ -27,8 +27,6 @@ _IMAGE_KEYS = frozenset(
     {"image", "images", "image_data", "image_url", "image_urls", "image_path", "image_paths", "input_image",
      "multi_modal_data", "multi_modal_inputs", "mm_data", "pixel_values", "video", "videos", "video_data", "video_url"}
 )  # fmt: skip
-IMAGE_WORDS = ("image", "video", "pixel_values", "multi_modal", "mm_data")
-"""One of these stands in every value in which `look` finds an image, if it is short and JSON can hold it."""
 _PART_TYPES = frozenset({"image", "image_url", "input_image"})
 _PART_DATA = frozenset({"url", "source", "data", "path", "file_id", "bytes"})
 _TOLD_BY = _IMAGE_KEYS | {"type"}
@@ -80,6 +78,15 @@ def placeholder_in(text: str) -> str:
             if placeholder in text and _CLOSED.get(placeholder, "\0") not in text:
                 return placeholder
     return ""
+
+
+def may_want_image(payload: str) -> bool:
+    """Whether there may be an image or a placeholder in a short payload, by its JSON."""
+    if "image" in payload or "video" in payload or "pixel_values" in payload:
+        return True
+    if "multi_modal" in payload or "mm_data" in payload:
+        return True
+    return ("<" in payload or "[IMG]" in payload) and any(each in payload for each in PLACEHOLDERS)
 
 
 def look(value: Any, *, is_prompt: bool) -> ImageSigns:

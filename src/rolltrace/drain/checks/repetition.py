@@ -8,10 +8,10 @@ letter for long.
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
-from rolltrace.record import text_of
 
 _SHORTEST_TOKENS = 64
 _SHORTEST_TEXT = 200
@@ -34,7 +34,7 @@ def repetition(op: OpFacts) -> Finding | None:
     if op.response_ids_count is not None:
         units, unit, shortest = _response(op), "token", _SHORTEST_TOKENS
     else:
-        text = text_of(op.replies[0]) if len(op.replies) == 1 else ""
+        text = (op.replies[0].reasoning or "") + op.replies[0].text if len(op.replies) == 1 else ""
         units, unit, shortest = text.rstrip(), "character", _SHORTEST_TEXT
     loop = find_loop(units, shortest)
     return None if loop is None else Finding("repetition", {"unit": unit, **loop._asdict()})
@@ -45,10 +45,21 @@ def _response(op: OpFacts) -> str:
     count, ids, mask = op.fields["response_tokens"], op.fields["tokens"], op.fields.get("response_mask")
     if count < _SHORTEST_TOKENS or ids.null_count:
         return ""
-    if mask is not None and bytes(raw(mask)).find(0) >= 0:
+    return _as_text(raw(ids)[-4 * count :], None if mask is None else raw(mask))
+
+
+def repeats(response_ids: memoryview, mask: memoryview | array[int] | None) -> bool:
+    """Whether a response has such a loop, of its tokens as bytes."""
+    return len(response_ids) >= 4 * _SHORTEST_TOKENS and (
+        find_loop(_as_text(response_ids, mask), _SHORTEST_TOKENS) is not None
+    )
+
+
+def _as_text(ids: memoryview, mask: memoryview | array[int] | None) -> str:
+    if mask is not None and bytes(mask).find(0) >= 0:
         return ""  # it holds what tools said, too; the model's own words are in the ops inside
     try:
-        return str(raw(ids)[-4 * count :], "utf-32-le", "surrogatepass")
+        return str(ids, "utf-32-le", "surrogatepass")
     except UnicodeDecodeError:  # numbers that no vocabulary reaches
         return ""
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.record import Marker, Opaque, has_more, length_of, text_of
+from rolltrace.messages import stream_length
+from rolltrace.record import Marker, Opaque
 
 _ABORTED = frozenset({"abort", "aborted", "cancelled"})
 """Somebody stopped it before it could say anything: verl does when the weights change."""
@@ -32,7 +33,7 @@ def empty_response(op: OpFacts) -> Finding | None:
     if reason in _ABORTED:
         return None
     if op.response_ids_count is None and op.replies:
-        is_empty = len(op.replies) == 1 and not has_more(op.replies[0]) and not text_of(op.replies[0]).strip()
+        is_empty = len(op.replies) == 1 and op.replies[0].is_empty
     else:
         is_empty = fields.get("response_tokens") == 0
     return Finding("empty_response", {"finish_reason": reason} if reason else {}) if is_empty else None
@@ -51,7 +52,7 @@ def unread_reply(op: OpFacts) -> Finding | None:
 
 
 def _form(outputs: Any) -> dict[str, Any]:
-    length = length_of(outputs)
+    length = stream_length(outputs)
     if length is not None:
         return {"returned": "stream", "items": length.total, "kept_items": length.kept}
     if isinstance(outputs, Opaque):
@@ -63,7 +64,7 @@ def _form(outputs: Any) -> dict[str, Any]:
     return {"returned": "nothing" if outputs is None else type(outputs).__name__}
 
 
-_REASONS = frozenset(
+LENGTH_REASONS = frozenset(
     {"length", "max_tokens", "maxtokens", "max_length", "max_new_tokens", "max_output_tokens", "max_completion_tokens",
      "token_limit", "length_capped"}
 )  # fmt: skip
@@ -78,7 +79,7 @@ def cut_by_length(op: OpFacts) -> Finding | None:
     tokens = {} if count is None else {"response_tokens": count}
     own_reason = op.fields.get("finish_reason")
     for reason in (own_reason, *_reasons(op.outputs)):
-        if isinstance(reason, str) and reason.lower() in _REASONS:
+        if isinstance(reason, str) and reason.lower() in LENGTH_REASONS:
             return Finding("cut_by_length", {"finish_reason": reason, **tokens})
     most = _most_tokens(op.inputs)
     # More than that is an agent loop around several calls.

@@ -33,13 +33,13 @@ def length_mismatch(op: OpFacts) -> Finding | None:
     return Finding("length_mismatch", present) if len(set(present.values())) > 1 else None
 
 
-_FEWEST = 4
+FEWEST_LOGPROBS = 4
 """A short answer may well be certain."""
 
 
 def zero_logprobs(op: OpFacts) -> Finding | None:
     logprobs = op.fields.get("logprobs")
-    if logprobs is None or len(logprobs) < _FEWEST or logprobs[0].as_py() != 0 or logprobs[-1].as_py() != 0:
+    if logprobs is None or len(logprobs) < FEWEST_LOGPROBS or logprobs[0].as_py() != 0 or logprobs[-1].as_py() != 0:
         return None  # most of the time the first one tells
     are_zero = pc.all(pc.equal(logprobs, 0.0), skip_nulls=False).as_py()
     return Finding("zero_logprobs", {"logprobs": len(logprobs)}) if are_zero else None
@@ -77,7 +77,7 @@ def unread_tokens(op: OpFacts) -> Iterator[Finding]:
     for column in (column for column, is_missing in missing.items() if is_missing):
         lists = [*returned, *_lists_in(places(op.inputs))] if column == "prompt_ids" else returned
         for name, values in lists:
-            if _is_like(column, name) and _fits(column, values):
+            if is_like_column(column, name) and _fits(column, values):
                 yield Finding("unread_tokens", {"field": name, "column": column, "items": len(values)})
                 break
 
@@ -88,7 +88,8 @@ def _lists_in(standing: list[dict[str, Any]]) -> list[tuple[Any, list[Any]]]:
     return [(name, values) for name, values in lists if values]
 
 
-def _is_like(column: str, name: Any) -> bool:
+def is_like_column(column: str, name: Any) -> bool:
+    """Whether somebody may have meant a list of this name for the column."""
     if not isinstance(name, str) or (column != "prompt_ids" and _MEANS_ANOTHER.search(name.lower())):
         return False
     return _LIKE[column].fullmatch(name.lower()) is not None

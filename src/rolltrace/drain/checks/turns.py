@@ -27,19 +27,33 @@ def prefix_break(op: OpFacts, past: TrajectoryPast) -> Finding | None:
     prompt, response = fields.get("prompt_tokens"), op.response_ids_count
     if prompt is None or response is None or not op.is_model_call or fields["tokens"].null_count:
         return None
-    turns = past.turns.get(fields["name"], [])
-    before = [turn for turn in turns if turn.end_ns <= fields["start_ns"]]
+    times = fields["start_ns"], fields["end_ns"]
+    return add_turn(past, fields["name"], fields["op_id"], times, raw(fields["tokens"]), prompt, response)
+
+
+def add_turn(
+    past: TrajectoryPast, name: str, op_id: int, times: tuple[int, int], ids: memoryview, prompt: int, response: int
+) -> Finding | None:
+    """Compare a turn with those before, and remember it.
+
+    Args:
+        past: Of its trajectory.
+        name, op_id: Of the op.
+        times: Its start and its end.
+        ids: Its tokens as bytes.
+        prompt, response: How many tokens they have.
+    """
+    turns = past.turns.get(name, ())
+    before = [turn for turn in turns if turn.end_ns <= times[0]]
     fitting = [turn for turn in before if turn.tokens <= prompt]
-    hashes = _prefix_hashes(raw(fields["tokens"]), {prompt, prompt + response, *(turn.tokens for turn in fitting)})
+    hashes = _prefix_hashes(ids, {prompt, prompt + response, *(turn.tokens for turn in fitting)})
     extended = [turn for turn in fitting if hashes[turn.tokens] == turn.hash]
     another_sample = any(turn.prompt_tokens == prompt and turn.prompt_hash == hashes[prompt] for turn in before)
     _remember(
         past,
-        fields["name"],
+        name,
         [turn for turn in turns if turn not in extended],
-        PastTurn(
-            fields["op_id"], fields["end_ns"], prompt, hashes[prompt], prompt + response, hashes[prompt + response]
-        ),
+        PastTurn(op_id, times[1], prompt, hashes[prompt], prompt + response, hashes[prompt + response]),
     )
     if not before or extended or another_sample:
         return None

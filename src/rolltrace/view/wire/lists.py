@@ -249,10 +249,11 @@ class Match(Struct):
     """One place where a text was found."""
 
     op_id: str | None
-    """None for a transition that was recorded in no op."""
+    """None for a message that no op produced."""
     op_name: str
+    """Of a message that no op produced: its role."""
     turn: int | None
-    where: Literal["payload", "tokens", "transition"]
+    where: Literal["text", "reasoning", "call"]
     before: str
     match: str
     after: str
@@ -267,13 +268,28 @@ class SearchHit(Struct):
     matches: list[Match]
     """The first few."""
     ops: int
-    """In how many ops."""
+    """In how many messages."""
+
+
+class SearchStep(Struct):
+    """How often a text was found in a step."""
+
+    project: str
+    experiment: str
+    step: int | None
+    trajectories: int
+    hits: int
+    """In how many messages."""
 
 
 class Search(Struct):
     """A page of trajectories in which a text was found."""
 
     hits: list[SearchHit]
+    total: int
+    """In how many trajectories, on all pages."""
+    steps: list[SearchStep]
+    """Every step in which it was found."""
     next: str | None
     older_runs: OlderRuns
 

@@ -256,4 +256,6 @@ class Live(Struct):
     trajectories_per_min: float
     tokens_per_min: float
     tool_error_rate: float | None
+    snapshot_age_s: float | None
+    """How long ago the drainers looked at what runs: ages are as of then. None if none runs."""
     status: Status

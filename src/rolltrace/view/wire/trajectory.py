@@ -211,11 +211,27 @@ class ToolCall(Struct, omit_defaults=True):
     op_id: str | None = None
 
 
+class Rewrite(Struct):
+    """What a prompt changed in the history that it repeats."""
+
+    dropped: int
+    """How many messages it leaves out."""
+    changed: int
+    """How many it has in another form."""
+    added: int
+    """How many it has in the place of others, such as a summary."""
+    reasoning_stripped: int
+    """From how many it leaves out the reasoning."""
+    tokens_before: int | None
+    tokens_after: int | None
+
+
 class Message(Struct):
     """One message of the conversation."""
 
     index: int
     role: str
+    """`rewrite` if it is no message but says that the history was rewritten here."""
     name: str | None
     parts: list[Part]
     calls: list[ToolCall]
@@ -229,10 +245,11 @@ class Message(Struct):
     policy_version: int | None
     finish_reason: str | None
     flags: list[str]
+    rewrite: Rewrite | None
 
 
 class Conversation(Struct):
-    """The messages of a trajectory; long texts are cut, `/message/{index}` has them whole."""
+    """The messages of a trajectory as they were produced; long texts are cut, `/message/{index}` has them whole."""
 
     messages: list[Message]
     total: int

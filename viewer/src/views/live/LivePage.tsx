@@ -2,7 +2,7 @@ import { useRef } from "react";
 import { useLive } from "../../api/events";
 import { useAnswer } from "../../api/hooks";
 import type { Live } from "../../api/types.gen";
-import { MISSING, percent, short } from "../../model/format";
+import { MISSING, percent, seconds, short } from "../../model/format";
 import { merged, type ShownRow } from "../../model/live";
 import { neighbour } from "../../model/order";
 import { trajectoryPath } from "../../model/route";
@@ -26,6 +26,8 @@ const HEADS = [
   ["worker", false],
 ] as const;
 
+/** A drainer that has not looked for so long is at a standstill, or gone. */
+const STALE_SEC = 10;
 const RUNNING = { where: "status = 'running'", order: "start_ns" };
 
 /** In flight, the oldest first: so that hung and slow are told apart. */
@@ -66,6 +68,7 @@ export default function LivePage() {
           <span className={`dot${connected ? " on pulse" : ""}`} />
           {connected ? t.live.connected : t.live.waiting} · {t.live.rows(live.rows.length)} ·{" "}
           {t.live.window(`${Math.round(live.window_s)} s`)}
+          {(live.snapshot_age_s ?? 0) > STALE_SEC && ` · ${t.live.asOf(seconds(live.snapshot_age_s!))}`}
         </span>
         <span className="grow" />
         <CopyAs listing="trajectories" scope={RUNNING} />

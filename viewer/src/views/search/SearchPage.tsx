@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { usePages } from "../../api/hooks";
-import type { Match, SearchHit } from "../../api/types.gen";
-import { trajectoryPath } from "../../model/route";
+import type { Match, SearchHit, SearchStep } from "../../api/types.gen";
+import { stepPath, trajectoryPath } from "../../model/route";
 import type { Scope } from "../../model/scope";
 import { literal } from "../../model/where";
 import { useText } from "../../text";
@@ -117,8 +117,9 @@ function Results({
     <>
       <OlderRunsNote older={pages.data.pages[0]?.older_runs} allRuns={allRuns} />
       <div className="dim pane-note" role="status">
-        {t.search.hits(hits.length, pages.hasNextPage)}
+        {t.search.hits(pages.data.pages[0]?.total ?? hits.length)}
       </div>
+      <Steps steps={pages.data.pages[0]?.steps ?? []} />
       <ol className="hits" aria-busy={pages.isPlaceholderData}>
         {hits.map((hit) => (
           <Hit key={hit.row.trajectory_id} hit={hit} />
@@ -138,17 +139,40 @@ function Results({
   );
 }
 
+/** How often the text occurs in each step. */
+function Steps({ steps }: { steps: readonly SearchStep[] }) {
+  const t = useText();
+  if (steps.length < 2) return null;
+  return (
+    <details className="hit-steps">
+      <summary>{t.search.bySteps}</summary>
+      <ul>
+        {steps.map((each) => (
+          <li key={`${each.project} ${each.experiment} ${each.step}`}>
+            <Link href={stepPath(each.project, each.experiment, each.step)}>
+              <bdi>{each.experiment}</bdi> {each.step === null ? "" : t.frame.step(each.step)}
+            </Link>{" "}
+            <span className="dim">
+              {t.search.hits(each.trajectories)}, {t.search.messages(each.hits)}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
 function Hit({ hit }: { hit: SearchHit }) {
   const t = useText();
   return (
     <li className="hit">
-      <HitHead row={hit.row} note={t.search.ops(hit.ops)} />
+      <HitHead row={hit.row} note={t.search.messages(hit.ops)} />
       {hit.matches.map((match, index) => (
         <Link key={index} className="match" href={hrefOf(hit, match)}>
           <span className="match-place dim">
             <bdi className="cut">{match.op_name}</bdi>
             {match.turn !== null && <span>{t.trajectory.turn(match.turn)}</span>}
-            {match.where === "tokens" && <span>{t.search.tokens}</span>}
+            {t.search.parts[match.where] && <span>{t.search.parts[match.where]}</span>}
           </span>
           <span className="match-text mono">
             <bdi>
@@ -164,8 +188,7 @@ function Hit({ hit }: { hit: SearchHit }) {
 }
 
 function hrefOf(hit: SearchHit, match: Match): string {
-  const tab = { tokens: "?tab=tokens", transition: "?tab=transitions", payload: "" }[match.where];
-  return `${trajectoryPath(hit.row.trajectory_id)}${tab}${match.op_id === null ? "" : `#op=${match.op_id}`}`;
+  return `${trajectoryPath(hit.row.trajectory_id)}${match.op_id === null ? "" : `#op=${match.op_id}`}`;
 }
 
 function oneLine(text: string): string {

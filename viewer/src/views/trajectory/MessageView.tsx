@@ -17,13 +17,15 @@ import { PartView } from "./PartView";
 interface Props {
   message: Message;
   trajectoryId: string;
+  /** The turn whose view of the conversation is shown, if it is not told as it was produced. */
+  seenBy?: number | undefined;
   here?: boolean;
   /** Names of the labels that people gave its turn. */
   labels?: readonly string[];
 }
 
 /** One message with its tool calls, each call paired with what came back. */
-export function MessageView({ message: bounded, trajectoryId, here, labels = [] }: Props) {
+export function MessageView({ message: bounded, trajectoryId, seenBy, here, labels = [] }: Props) {
   const t = useText();
   const [whole, setWhole] = useState<Message | null>(null);
   const [markdown, setMarkdown] = useState(false);
@@ -32,7 +34,7 @@ export function MessageView({ message: bounded, trajectoryId, here, labels = [] 
     const answer = await ask(
       "/api/trajectory/{trajectory_id}/message/{index}",
       { trajectory_id: trajectoryId, index: String(bounded.index) },
-      undefined,
+      seenBy === undefined ? undefined : { seen_by: seenBy },
     );
     setWhole(answer);
     return answer;
