@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,26 +105,13 @@ class _Page(msgspec.Struct):
     """The run whose `init` chose last."""
 
 
-def read_rules(store: Path) -> dict[Experiment, PassRule]:
-    """What was chosen, by experiment. A file that cannot be read is left out: nobody has chosen then."""
-    try:
-        return rules_in((file.name, _read(file)) for file in sorted((store / FOLDER).glob("*.json")))
-    except OSError:
-        return {}
-
-
-def rules_in(files: Iterable[tuple[str, bytes | None]] | Iterable[tuple[str, bytes]]) -> dict[Experiment, PassRule]:
-    """What the files of these names say, by experiment."""
+def rules_in(files: Mapping[str, bytes]) -> dict[Experiment, PassRule]:
+    """What the files of these names say, by experiment. One that cannot be read is left out: nobody has chosen then."""
     rules: dict[Experiment, PassRule] = {}
-    for name, content in files:
-        page = _decode(content)
-        if page is not None and name == file_name(page.project, page.experiment):
-            try:
-                rule = PassRule.of(page.term, page.threshold)
-            except ConfigError:
-                continue
-            if rule.is_chosen:
-                rules[page.project, page.experiment] = rule
+    for name, content in files.items():
+        choice = read_choice(content)
+        if choice is not None and choice.rule.is_chosen and name == file_name(choice.project, choice.experiment):
+            rules[choice.project, choice.experiment] = choice.rule
     return rules
 
 
@@ -183,13 +170,6 @@ def read_choice(content: bytes | None) -> Choice | None:
         return Choice(page.project, page.experiment, PassRule.of(page.term, page.threshold), page.run)
     except ConfigError:
         return None
-
-
-def forget_rule(store: Path, project: str, experiment: str) -> None:
-    """Remove what pass means in an experiment that is deleted."""
-    file = store / FOLDER / file_name(project, experiment)
-    check_inside(store, file)
-    file.unlink(missing_ok=True)
 
 
 def rules_digest(rules: Mapping[Experiment, PassRule]) -> str:

@@ -12,7 +12,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import main, sync
 from rolltrace.keeper.outbox import Outbox, SendingPolicy
-from rolltrace.keeper.position import Entry
+from rolltrace.keeper.position import REFUSED, Entry
 from rolltrace.keeper.sender_loop import SenderLoop
 from rolltrace.tables import note_routes
 from tests.draining import drain
@@ -249,7 +249,7 @@ def test_the_doctor_repeats_why_sending_stopped(store: Path, harbour: Any, capsy
 def test_the_doctor_names_reasons_of_refusals(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
     outbox = Outbox(store, "shipping")
     outbox.folder.mkdir(parents=True)
-    outbox.position.add([Entry(2, "a" * 32, 1, reason="too large")])
+    outbox.position.add([Entry(REFUSED, "a" * 32, 1, reason="too large")])
     found = doctor(store, capsys)
     assert found[1]["what"] == "shipping refused 1 trajectory: too large"
 

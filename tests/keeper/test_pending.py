@@ -9,7 +9,7 @@ import pytest
 import rolltrace
 from rolltrace.keeper.outbox import Outbox, SendingPolicy
 from rolltrace.keeper.pending import Item, Pending, asked_for, routed
-from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
+from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry, SendState
 from rolltrace.tables import note_routes
 from tests.draining import drain
 from tests.keeper.conftest import asked
@@ -47,7 +47,7 @@ def ids(items: list[Item]) -> set[str]:
     return {item.trajectory_id for item in items}
 
 
-def note(outbox: Outbox, item: Item, state: int = SENT) -> None:
+def note(outbox: Outbox, item: Item, state: SendState = SENT) -> None:
     outbox.position.add([Entry(state, item.trajectory_id, item.records, item.scored_ns)])
 
 
@@ -133,7 +133,9 @@ def test_scores_of_what_was_sent_are_updated_whatever_the_filter_says(outbox: Ou
 
 
 @pytest.mark.parametrize(("state", "held_back"), [(HELD, 1), (REFUSED, 0)])
-def test_what_was_held_back_or_refused_is_sent_only_when_asked_for(outbox: Outbox, state: int, held_back: int) -> None:
+def test_what_was_held_back_or_refused_is_sent_only_when_asked_for(
+    outbox: Outbox, state: SendState, held_back: int
+) -> None:
     trajectory = trace(1)
     note(outbox, look(outbox).send[0], state)
     trajectory.reward(1.0)

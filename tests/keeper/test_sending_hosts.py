@@ -152,5 +152,5 @@ def test_of_what_several_hosts_have_sent_the_most_counts(tmp_path: Path) -> None
     ours.add([Entry(SENT, "x", 5, 1), Entry(SENT, "y", 9, 1)])
     theirs.add([Entry(SENT, "x", 8, 1), Entry(SENT, "y", 7, 1), Entry(SENT, "z", 1, 1)])
     ours.load()
-    known = {row["trajectory_id"]: row["records"] for row in ours._all_entries().to_pylist()}
+    known = {row["trajectory_id"]: row["records"] for row in ours.entries().to_pylist()}
     assert known == {"x": 8, "y": 9, "z": 1}

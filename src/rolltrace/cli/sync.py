@@ -148,7 +148,6 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
     from rolltrace import backends
     from rolltrace.keeper import STOPS, Sender
 
-    outbox.position.tidy()
     left = _pending(store, outbox, options)
     total = left.total
     backend = backends.load(options.to)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import duckdb
 
-from rolltrace.files import host_of
+from rolltrace.files import host_tag
 from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.position import HELD, SENT
 from rolltrace.keeper.sending_hosts import NO_HOST
 from rolltrace.query import Store, survey
 from rolltrace.tables import outboxes
@@ -23,6 +21,21 @@ _PATIENCE_SEC = 60.0
 
 _AHEAD_NS = 5_000_000_000
 """What is dated so far ahead was written by a clock that was wrong."""
+_COMPARE = """
+SELECT trajectory_id, step, s.records, s.scored_ns, last_ns, open > 0, wanted,
+    coalesce(nullif(regexp_extract(worker, '(?:^|-)(h[0-9a-f]{8})(?:-|$)', 1), ''), ?),
+    CASE
+        WHEN e.state = 'sent' AND s.records > e.records THEN 'send'
+        WHEN e.state = 'sent' AND s.scored_ns > e.scored_ns THEN 'update'
+        WHEN e.state = 'sent' OR e.state = 'refused' THEN e.state
+        WHEN e.state = 'held' OR NOT wanted THEN 'held'
+        ELSE 'send'
+    END AS due
+FROM surveyed s LEFT JOIN entries e USING (trajectory_id)
+WHERE due <> 'sent' OR ?
+ORDER BY project, experiment, step NULLS LAST, trajectory_id
+"""
+"""The host that recorded a trajectory is in the name of its worker (`files.host_of`)."""
 
 
 class Item(NamedTuple):
@@ -58,17 +71,43 @@ class Pending(NamedTuple):
         return self._replace(send=send, update=update)
 
 
-class _Routed(NamedTuple):
-    """What is due without being asked for: rows of a survey, and which of them."""
+class _Compared(NamedTuple):
+    """A finished trajectory, and what is to be done about it."""
 
-    table: pa.Table
-    due: Any
-    newer: Any
-    held: Any
+    item: Item
+    last_ns: int
+    is_open: bool
+    """One of its ops still runs."""
+    wanted: bool
+    host: str
+    """The tag of the host that recorded it."""
+    due: Literal["send", "update", "sent", "refused", "held"]
 
     @property
-    def waiting(self) -> pa.Table:
-        return self.table.filter(pc.or_(self.due, self.newer))
+    def is_waiting(self) -> bool:
+        return self.due in ("send", "update")
+
+    def is_complete(self, now_ns: int, quiet_sec: float) -> bool:
+        """Whether it gets nothing more, as far as anybody can tell."""
+        age_ns = now_ns - self.last_ns
+        if age_ns < -_AHEAD_NS:  # a clock that was ahead must not keep anything waiting until then
+            return True
+        return age_ns >= (quiet_sec + (_PATIENCE_SEC if self.is_open else 0.0)) * 1e9
+
+
+def _compare(store: Store, outbox: Outbox, *, also_sent: bool = False, **conditions: Any) -> list[_Compared]:
+    """The trajectories of a survey that the backend does not have as they are now; with `also_sent` all of them."""
+    outbox.position.load()
+    surveyed = survey(store, **conditions)
+    with duckdb.connect() as connection:
+        connection.register("surveyed", surveyed)
+        connection.register("entries", outbox.position.entries())
+        rows = connection.execute(_COMPARE, [NO_HOST, also_sent]).fetchall()
+    return [_Compared(Item(*row[:4]), *row[4:]) for row in rows]
+
+
+def _compare_routed(store: Store, outbox: Outbox) -> list[_Compared]:
+    return _compare(store, outbox, places=sorted(outbox.routes()), where=outbox.policy.where)
 
 
 def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
@@ -79,56 +118,59 @@ def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pen
         store, outbox: From where, and to which backend.
         quiet_sec: How long nothing of a trajectory has come before it counts as complete.
     """
-    look = _look(store, outbox)
-    waiting = look.waiting
-    newest = pa.table({"host": _hosts(waiting), "last_ns": waiting["last_ns"]}).group_by("host")
-    newest_by_host = dict(zip(*newest.aggregate([("last_ns", "max")]).to_pydict().values()))
-    return _count_pending(look, _recorded_by(look.table, outbox.hosts.choose(newest_by_host)), quiet_sec)
+    rows = _compare_routed(store, outbox)
+    newest_ns: dict[str, int] = {}
+    for row in rows:
+        if row.is_waiting:
+            newest_ns[row.host] = max(row.last_ns, newest_ns.get(row.host, 0))
+    return _count_pending(rows, outbox.hosts.choose(newest_ns), quiet_sec)
 
 
 def routed_anywhere(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
     """As `routed`, for all hosts together, as far as this one knows what the others have sent."""
-    look = _look(store, outbox)
-    ours: Any = pa.scalar(True)
-    if not outbox.is_shared:
-        ours = _recorded_by(look.table, outbox.hosts.choose(dict.fromkeys(_hosts(look.waiting).to_pylist(), 0)))
-    return _count_pending(look, ours, quiet_sec)
+    rows = _compare_routed(store, outbox)
+    return _count_pending(rows, {row.host for row in rows} if outbox.is_shared else {host_tag()}, quiet_sec)
 
 
-def asked_for(
-    store: Store,
-    outbox: Outbox,
-    *,
-    again: bool = False,
-    places: Sequence[tuple[str, str]] | None = None,
-    where: str | None = None,
-    **conditions: Any,
-) -> Pending:
+def _count_pending(rows: Iterable[_Compared], hosts: set[str], quiet_sec: float) -> Pending:
+    pending, held_back, unsettled, now_ns = Pending([], [], 0, 0), 0, 0, time.time_ns()
+    for row in rows:
+        held_back += row.due == "held"
+        if row.host not in hosts:
+            continue
+        if row.due == "update":
+            pending.update.append(row.item)
+        elif row.due == "send" and row.is_complete(now_ns, quiet_sec):
+            pending.send.append(row.item)
+        else:
+            unsettled += row.due == "send"
+    return pending._replace(held_back=held_back, unsettled=unsettled)
+
+
+def asked_for(store: Store, outbox: Outbox, *, again: bool = False, **conditions: Any) -> Pending:
     """What is to be sent because somebody asks: all finished trajectories that meet the conditions, routed or not.
 
     Args:
         store, outbox: From where, and to which backend.
         again: Also what the backend has already, and what another host is sending.
-        places, where, conditions: As in `query.finished.survey`.
+        **conditions: As in `query.finished.survey`.
     """
-    outbox.position.load()
-    table = outbox.position.compare(survey(store, places=places, where=where, **conditions))
-    table = table.filter(table["wanted"])
+    rows = [row for row in _compare(store, outbox, also_sent=again, **conditions) if row.wanted]
     if again:
-        return Pending(_items(table, pa.scalar(True)), [], 0, 0)
-    has = _fill(pc.equal(table["state"], SENT))
-    grown = _fill(pc.and_(has, pc.greater(table["records"], table["known_records"])))
-    due = pc.or_(pc.invert(has), grown)
-    newer = pc.and_(_newer_scores(table), pc.invert(due))
-    elsewhere = pc.is_in(table["trajectory_id"], value_set=_sent_by_others(store, outbox))
-    here = pc.invert(elsewhere)
-    return Pending(
-        _items(table, pc.and_(due, here)),
-        _items(table, pc.and_(newer, here)),
-        0,
-        0,
-        _count(pc.and_(pc.or_(due, newer), elsewhere)),
-    )
+        return Pending([row.item for row in rows], [], 0, 0)
+    others = _sent_by_others(store, outbox)
+    here = [row for row in rows if row.item.trajectory_id not in others]
+    update = [row.item for row in here if row.due == "update"]
+    return Pending([row.item for row in here if row.due != "update"], update, 0, 0, len(rows) - len(here))
+
+
+def _sent_by_others(store: Store, outbox: Outbox) -> set[str]:
+    """The trajectories that other hosts are sending right now, without being asked."""
+    if not outbox.is_shared or not outbox.routes():
+        return set()
+    waiting = [row for row in _compare_routed(store, outbox) if row.is_waiting]
+    others = outbox.hosts.left_to_others({row.host for row in waiting})
+    return {row.item.trajectory_id for row in waiting if row.host in others}
 
 
 def unsent(store: Store) -> set[str]:
@@ -138,78 +180,3 @@ def unsent(store: Store) -> set[str]:
         pending = routed_anywhere(store, Outbox(store.path, backend), quiet_sec=0.0)
         trajectory_ids.update(item.trajectory_id for item in pending.send)
     return trajectory_ids
-
-
-def _look(store: Store, outbox: Outbox) -> _Routed:
-    outbox.position.load()
-    surveyed = survey(store, places=sorted(outbox.routes()), where=outbox.policy.where)
-    table = outbox.position.compare(surveyed)
-    unknown = pc.is_null(table["state"])
-    grown = _fill(pc.and_(pc.equal(table["state"], SENT), pc.greater(table["records"], table["known_records"])))
-    due = pc.or_(pc.and_(unknown, table["wanted"]), grown)
-    newer = pc.and_(_newer_scores(table), pc.invert(due))
-    held = pc.or_(pc.and_(unknown, pc.invert(table["wanted"])), _fill(pc.equal(table["state"], HELD)))
-    return _Routed(table, due, newer, held)
-
-
-def _count_pending(look: _Routed, ours: Any, quiet_sec: float) -> Pending:
-    due, complete = pc.and_(look.due, ours), _complete(look.table, quiet_sec)
-    return Pending(
-        _items(look.table, pc.and_(due, complete)),
-        _items(look.table, pc.and_(look.newer, ours)),
-        _count(look.held),
-        _count(pc.and_(due, pc.invert(complete))),
-    )
-
-
-def _sent_by_others(store: Store, outbox: Outbox) -> pa.Array:
-    """The trajectories that other hosts are sending right now, without being asked."""
-    others: set[str] = set()
-    if outbox.is_shared and outbox.routes():
-        waiting = _look(store, outbox).waiting
-        others = outbox.hosts.left_to_others(set(_hosts(waiting).to_pylist()))
-    if not others:
-        return pa.array([], pa.string())
-    return waiting.filter(_recorded_by(waiting, others))["trajectory_id"].combine_chunks()
-
-
-def _hosts(table: pa.Table) -> pa.Array:
-    """For each row, the tag of the host that recorded the trajectory."""
-    tags = {worker: host_of(worker or "") or NO_HOST for worker in table["worker"].unique().to_pylist()}
-    return pa.array([tags[worker] for worker in table["worker"].to_pylist()], pa.string())
-
-
-def _recorded_by(table: pa.Table, hosts: set[str]) -> Any:
-    return pc.is_in(_hosts(table), value_set=pa.array(sorted(hosts), pa.string()))
-
-
-def _complete(table: pa.Table, quiet_sec: float) -> Any:
-    """Which trajectories get nothing more, as far as anybody can tell."""
-    now_ns = time.time_ns()
-    complete = pc.and_(_older(table, now_ns, quiet_sec), pc.equal(table["open"], 0))
-    return pc.or_(complete, _older(table, now_ns, quiet_sec + _PATIENCE_SEC))
-
-
-def _newer_scores(table: pa.Table) -> Any:
-    newer = pc.greater(table["scored_ns"], table["known_scored_ns"])
-    return _fill(pc.and_(pc.equal(table["state"], SENT), newer))
-
-
-def _older(table: pa.Table, now_ns: int, seconds: float) -> Any:
-    """Whether nothing has come for so long. A clock that was ahead must not keep anything waiting until then."""
-    quiet_ns = round(seconds * 1e9)
-    return pc.or_(pc.less_equal(table["last_ns"], now_ns - quiet_ns), pc.greater(table["last_ns"], now_ns + _AHEAD_NS))
-
-
-def _fill(mask: Any) -> Any:
-    return pc.fill_null(mask, False)
-
-
-def _count(mask: Any) -> int:
-    return int(pc.sum(mask).as_py() or 0)
-
-
-def _items(table: pa.Table, mask: Any) -> list[Item]:
-    rows = table if isinstance(mask, pa.Scalar) else table.filter(mask)
-    columns = (rows[name].to_pylist() for name in Item._fields)
-    return list(map(Item._make, zip(*columns)))

@@ -124,7 +124,6 @@ class SenderLoop:
         with self.outbox.sending() as alone:
             if not alone:
                 return True
-            self.outbox.position.tidy()
             begun = time.monotonic()
             self._store.refresh()
             pending = routed(self._store, self.outbox)

@@ -12,19 +12,25 @@ from rolltrace.tables.columns import (
 )
 from rolltrace.tables.compact import Compacted, compact_place, fragmented_places, merge_batches, moving_places
 from rolltrace.tables.data_file import find_problem, write_file
-from rolltrace.tables.late_scores import place_late_scores, waiting_scores
-from rolltrace.tables.links import links_of, save_links
+from rolltrace.tables.late_scores import find_places, place_late_scores, waiting_scores
 from rolltrace.tables.live import LiveOp, LiveSnapshot, LiveWriter, read_live, remove_live, write_live
 from rolltrace.tables.log import TableVersion, open_version
-from rolltrace.tables.lookup import find_places
 from rolltrace.tables.pass_files import forget_pass_rule, publish_pass_rules, read_pass_rules, write_pass_rule
 from rolltrace.tables.prune import PRUNED, Prunable, Pruned, find_prunable, prune_payloads
 from rolltrace.tables.reduce import fill_ids, match_scores, merge_rows
-from rolltrace.tables.relation import find_moving, read_files, read_rows
+from rolltrace.tables.relation import find_moving, open_scan, read_files, read_rows, sql_literal, stream_rows
 from rolltrace.tables.remove import Removed, estimate_removal, remove_trajectories
 from rolltrace.tables.rewrite import RowChange, rewrite_rows
-from rolltrace.tables.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
-from rolltrace.tables.scan import open_scan, sql_literal, stream_rows
+from rolltrace.tables.routes import (
+    Route,
+    links_of,
+    note_routes,
+    outbox_folder,
+    outboxes,
+    routes,
+    save_links,
+    sender_folder,
+)
 from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import FIRST_TABLE, LEADING_TABLE, TableStore, hidden_files
 from rolltrace.tables.table import LOG, ConflictError, DataFile, Table

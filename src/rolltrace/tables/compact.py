@@ -21,8 +21,7 @@ from rolltrace.errors import StoreError
 from rolltrace.tables.columns import TABLE_SCHEMAS, TableSchema
 from rolltrace.tables.data_file import delete_files, write_file
 from rolltrace.tables.reduce import fill_ids, merge_rows, reduce_rows
-from rolltrace.tables.relation import find_moving
-from rolltrace.tables.scan import open_scan, read_inside, sql_literal, stream_rows
+from rolltrace.tables.relation import find_moving, open_scan, read_inside, sql_literal, stream_rows
 from rolltrace.tables.schema import SCHEMA_OF, Place, arrow_schema
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import ConflictError, DataFile, FileKind

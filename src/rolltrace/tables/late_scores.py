@@ -6,14 +6,15 @@ trajectory. The row waits in a place without a step until somebody looks the tra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rolltrace._arrow import pa
 from rolltrace.tables.columns import PARTITION_COLUMNS
 from rolltrace.tables.data_file import delete_files, write_file
-from rolltrace.tables.scan import open_scan, read_inside, sql_literal, stream_rows
+from rolltrace.tables.relation import open_scan, read_files, read_inside, sql_literal, stream_rows
 from rolltrace.tables.schema import Place, arrow_schema
-from rolltrace.tables.store import TableStore
+from rolltrace.tables.store import LEADING_TABLE, TableStore
 from rolltrace.tables.table import ConflictError, DataFile
 
 if TYPE_CHECKING:
@@ -107,3 +108,18 @@ def _write(
         return []
     rows = stream_rows(connection, f"{joined} ORDER BY s.trajectory_id, s.time_ns", "scores")
     return [write_file(store.address, "scores", place, rows)]
+
+
+def find_places(store: TableStore, trajectory_ids: Sequence[str]) -> dict[str, Place]:
+    """Where these trajectories are, as far as the table has them."""
+    files = store.files(LEADING_TABLE)
+    if not files or not trajectory_ids:
+        return {}
+    with open_scan() as connection:
+        rows = read_files(connection, store.address, LEADING_TABLE, files)
+        found = connection.execute(
+            f"SELECT DISTINCT trajectory_id, project, experiment, step FROM {rows} "
+            "WHERE trajectory_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY ALL",
+            [list(trajectory_ids)],
+        ).fetchall()
+    return {trajectory_id: Place(*place) for trajectory_id, *place in found}

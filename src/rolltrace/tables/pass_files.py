@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rolltrace._address import address_in
+from rolltrace._address import StoreAddress, address_in
 from rolltrace._guard import logger
 from rolltrace.errors import RolltraceError
 from rolltrace.pass_rule import (
@@ -17,9 +17,7 @@ from rolltrace.pass_rule import (
     PassRule,
     change_page,
     file_name,
-    forget_rule,
     read_choice,
-    read_rules,
     rules_in,
     write_rule,
 )
@@ -28,10 +26,7 @@ from rolltrace.tables.shared_files import read_shared, remove_shared, write_shar
 
 def read_pass_rules(store: Path) -> dict[Experiment, PassRule]:
     """What was chosen, by experiment."""
-    address = address_in(store)
-    if address.folder is not None:
-        return read_rules(store)
-    return rules_in(read_shared(address, FOLDER).items())
+    return rules_in(read_shared(address_in(store), FOLDER))
 
 
 def write_pass_rule(store: Path, project: str, experiment: str, rule: PassRule, *, run: str | None = None) -> None:
@@ -47,10 +42,8 @@ def write_pass_rule(store: Path, project: str, experiment: str, rule: PassRule, 
 
 
 def forget_pass_rule(store: Path, project: str, experiment: str) -> None:
-    """Remove what pass means in an experiment that is deleted."""
-    forget_rule(store, project, experiment)
-    address = address_in(store)
-    if address.folder is None:
+    """Remove what pass means in an experiment that is deleted, also what waits here to be published."""
+    for address in {address_in(store), StoreAddress.parse(store)}:
         remove_shared(address, f"{FOLDER}/{file_name(project, experiment)}")
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._arrow import pa
 from rolltrace.tables.columns import PARTITION_COLUMNS
+from rolltrace.tables.relation import open_scan, read_inside
 from rolltrace.tables.rewrite import RowChange, estimate_change, give_back, rewrite_rows
-from rolltrace.tables.scan import open_scan, read_inside
 from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import TableStore
 

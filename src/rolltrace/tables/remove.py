@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.tables.columns import TABLE_SCHEMAS, TableSchema
 from rolltrace.tables.compact import compact_place, moving_places
+from rolltrace.tables.relation import open_scan, sql_literal
 from rolltrace.tables.rewrite import RowChange, estimate_change, give_back, rewrite_rows
-from rolltrace.tables.scan import open_scan, sql_literal
 from rolltrace.tables.schema import Place
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import DataFile, FileKind

@@ -1,14 +1,17 @@
-"""Which experiments go to which backend besides the store itself.
+"""Which experiments go to which backend besides the store itself, and where its vendor shows what was sent.
 
     STORE/outbox/BACKEND/routes/HASH.json     {"project": ..., "experiment": ...}
+    STORE/outbox/BACKEND/links/HASH.json      {"MLflow run": "https://...", "MLflow trace": "https://.../tr-{id}"}
 
-One file per route, written once and never changed: writers on several hosts cannot lose each other's.
+One file per route, written once and never changed: writers on several hosts cannot lose each other's. One file of links
+per run; `{id}` in an address stands for the id of a trajectory, `{uuid}` for the same with dashes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +25,8 @@ EMBEDDED = "rolltrace"
 """The store's own name among the backends: nothing needs to be sent there."""
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 _MAX_NAME_CHARS = 120
+_MAX_LINK_CHARS = 2_000
+_MAX_LINKS = 8
 
 
 class Route(NamedTuple):
@@ -71,9 +76,46 @@ def routes(store: Path, backend: str) -> set[Route]:
 
 
 def _note(store: Path, backend: str, route: Route) -> None:
-    name = xxhash.xxh3_128_hexdigest("\0".join(route).encode("utf-8", "backslashreplace"))
-    path = outbox_folder(store, backend) / "routes" / f"{name}.json"
+    path = outbox_folder(store, backend) / "routes" / f"{_hash(*route)}.json"
     if path.exists():
         return
     make_folder(path.parent)
     replace_file(path, json.dumps(route._asdict()).encode(), durable=True)
+
+
+def save_links(
+    store: Path, backend: str, project: str, experiment: str, run: str | None, links: Mapping[str, str]
+) -> None:
+    """Remember where a backend shows a run, if that is new."""
+    path = _links_file(store, backend, project, experiment, run)
+    text = json.dumps(dict(links), sort_keys=True).encode()
+    if not path.exists() or path.read_bytes() != text:
+        make_folder(path.parent)
+        replace_file(path, text)
+
+
+def links_of(store: Path, project: str, experiment: str, run: str | None, trajectory_id: str) -> dict[str, str]:
+    """Where vendors show a trajectory and its run: name -> address, of http or https."""
+    links: dict[str, str] = {}
+    for backend in outboxes(store):
+        try:
+            addresses = json.loads(_links_file(store, backend, project, experiment, run).read_bytes())
+        except (OSError, ValueError):  # nothing is known
+            continue
+        for name, address in list(addresses.items())[:_MAX_LINKS] if isinstance(addresses, dict) else ():
+            if (
+                isinstance(address, str)
+                and address.startswith(("http://", "https://"))
+                and len(address) <= _MAX_LINK_CHARS
+            ):
+                ids = address.replace("{id}", trajectory_id).replace("{uuid}", str(uuid.UUID(hex=trajectory_id)))
+                links[str(name)[:100]] = ids
+    return links
+
+
+def _links_file(store: Path, backend: str, project: str, experiment: str, run: str | None) -> Path:
+    return outbox_folder(store, backend) / "links" / f"{_hash(project, experiment, run or '')}.json"
+
+
+def _hash(*names: str) -> str:
+    return xxhash.xxh3_128_hexdigest("\0".join(names).encode("utf-8", "backslashreplace"))
