@@ -10,7 +10,7 @@ from typing import Any
 from rolltrace.exchange import IMPORTS, ImportTarget
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.importer import Line, Source
-from rolltrace.exchange.splitting import as_bytes
+from rolltrace.exchange.text import as_bytes
 from tests.nightly import nightly
 
 SAMPLES = Path(__file__).parent / "samples"

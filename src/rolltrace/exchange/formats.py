@@ -35,7 +35,7 @@ class ExportFormat(NamedTuple):
 
 
 class ImportFormat(NamedTuple):
-    """A format to import from; its module has a function `reader`, and may have `files` and `recognise`."""
+    """A format to import from; its module has a function `reader`, and may have `recognise`."""
 
     module: str
     help: str
@@ -43,6 +43,12 @@ class ImportFormat(NamedTuple):
     """What each record of it has, and no other format."""
     columns: frozenset[str] = frozenset()
     """The same for a format that is tables."""
+    files_in: tuple[str, ...] = ("*.jsonl",)
+    """Patterns for its files in a folder; those that the first pattern with any finds are meant."""
+    file_name: str = ".*"
+    """What the whole name of such a file matches."""
+    says_place: bool = False
+    """Its records may name their project and experiment."""
     is_checked: bool = True
     """Its trajectories are looked at for problems, as those that are recorded."""
     is_remote: bool = False
@@ -56,14 +62,19 @@ class ImportFormat(NamedTuple):
         """The reader of one file: a function of a line."""
         from rolltrace.exchange.import_checks import checked
 
+        if not self.says_place:
+            source.target.named()
         read = cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
         return checked(read) if self.is_checked else read
 
     def files(self, folder: Path) -> list[Path]:
-        """Which files of a folder are of this format: those that its module's `files` names, or all `.jsonl` files."""
-        from rolltrace.exchange.importer import jsonl_files
+        """Which files of a folder are of this format; its module may choose them with a function `files`."""
+        from rolltrace.exchange.importer import find_files
 
-        return cast("Callable[[Path], list[Path]]", getattr(_module(self.module), "files", jsonl_files))(folder)
+        choose = getattr(_module(self.module), "files", None)
+        if choose is not None:
+            return cast("Callable[[Path], list[Path]]", choose)(folder)
+        return find_files(folder, *self.files_in, name=self.file_name)
 
     def recognise(self, peek: Peek) -> str | None:
         """Why a file is of this format; None if it is not.
@@ -107,35 +118,62 @@ EXPORTS = {
 
 IMPORTS = {
     "jsonl": ImportFormat(
-        "import_jsonl", "what `rolltrace export jsonl` wrote", frozenset({"rolltrace"}), is_checked=False
+        "import_jsonl",
+        "what `rolltrace export jsonl` wrote",
+        frozenset({"rolltrace"}),
+        says_place=True,
+        is_checked=False,
     ),
     "harbor": ImportFormat(
-        "import_harbor", "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial"
+        "import_harbor",
+        "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial",
+        files_in=("**/trajectory*.json",),
     ),
-    "inspect": ImportFormat("import_inspect", "logs of inspect, `.eval` and `.json`"),
+    "inspect": ImportFormat(
+        "import_inspect", "logs of inspect, `.eval` and `.json`", files_in=("**/*.eval", "**/*.json")
+    ),
     "trl": ImportFormat(
         "import_trl",
         "completions that TRL logs, `completions_*.parquet`",
         columns=frozenset({"step", "prompt", "completion", "advantage"}),
+        files_in=("completions_*.parquet", "completions/completions_*.parquet"),
     ),
-    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt`"),
+    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt`", files_in=("*.pt",)),
     "nemo-rl": ImportFormat(
         "import_nemo_rl",
         "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`",
         frozenset({"content", "rewards", "idx"}),
+        files_in=("**/*_data_step*.jsonl",),
+        file_name=r"(train|val)_data_step(\d{1,18})\.jsonl",
     ),
     "prime-rl": ImportFormat("import_prime_rl", "rollouts of prime-rl: its output folder, or `rollouts` in it"),
     "verifiers": ImportFormat(
-        "import_verifiers", "traces of verifiers, `traces.jsonl`", frozenset({"traces", "task", "env"})
+        "import_verifiers",
+        "traces of verifiers, `traces.jsonl`",
+        frozenset({"traces", "task", "env"}),
+        files_in=("**/traces.jsonl",),
     ),
     "art": ImportFormat(
         "import_art",
         "OpenPipe ART's trajectories, `trajectories/SPLIT/STEP.parquet`",
         columns=frozenset({"group_index", "reward", "metrics", "metadata", "messages"}),
+        files_in=("**/*.parquet",),
+        file_name=r"\d+\.parquet",
     ),
-    "mini-swe-agent": ImportFormat("import_mini_swe_agent", "trajectories of mini-swe-agent, `*.traj.json`"),
-    "claude-code": ImportFormat("import_claude_code", "sessions of Claude Code, ~/.claude/projects/*/*.jsonl"),
-    "codex": ImportFormat("import_codex", "sessions of Codex, ~/.codex/sessions/Y/M/D/rollout-*.jsonl"),
+    "mini-swe-agent": ImportFormat(
+        "import_mini_swe_agent", "trajectories of mini-swe-agent, `*.traj.json`", files_in=("**/*.traj.json",)
+    ),
+    "claude-code": ImportFormat(
+        "import_claude_code",
+        "sessions of Claude Code, ~/.claude/projects/*/*.jsonl",
+        files_in=("**/*.jsonl",),
+        file_name=r"(?:[0-9a-f]{8}-[0-9a-f-]{27}|agent-[0-9a-zA-Z-]+)\.jsonl",
+    ),
+    "codex": ImportFormat(
+        "import_codex",
+        "sessions of Codex, ~/.codex/sessions/Y/M/D/rollout-*.jsonl",
+        files_in=("**/rollout-*.jsonl",),
+    ),
     "mlflow": ImportFormat("import_mlflow", "traces of an MLflow experiment, by its name or id", is_remote=True),
     "weave": ImportFormat("import_weave", "calls of a Weave project, ENTITY/NAME", is_remote=True),
     "verl": ImportFormat(
@@ -148,5 +186,7 @@ IMPORTS = {
         "import_chat",
         "JSON or JSON lines with messages and, where known, reward, step and ids",
         frozenset({"messages"}),
+        files_in=("*.jsonl", "*.json"),
+        says_place=True,
     ),
 }

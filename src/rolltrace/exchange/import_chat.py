@@ -10,34 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
+from rolltrace.exchange.draft import Draft
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import (
-    ImportedPlace,
-    ImportedRow,
-    Malformed,
-    is_number,
-    run_id,
-    sample,
-    score_row,
-    trajectory_row,
-    whole,
-)
-from rolltrace.exchange.import_turns import Turns, add_message
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, json_records, jsonl_files
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, number, place_in
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, json_records
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _MESSAGES = ("messages", "conversations", "conversation")
 """Where the messages of a record are: as in OpenAI's format, and as ShareGPT has them."""
 _SHAREGPT_ROLES = {"human": "user", "gpt": "assistant", "observation": "tool", "function_response": "tool"}
 _KNOWN = frozenset({*_MESSAGES, "reward", "name", *ImportedPlace._fields}) - {"worker"}
-
-
-def files(folder: Path) -> list[Path]:
-    """The `.jsonl` files of a folder, or the `.json` files if it has none."""
-    return jsonl_files(folder) or sorted(folder.glob("*.json"))
 
 
 def recognise(peek: Peek) -> str | None:
@@ -53,21 +37,11 @@ def reader(source: Source) -> LineReader:
     source.split = _conversations
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        messages, reward = _messages(record), record.get("reward")
-        if reward is not None and not is_number(reward):
-            raise Malformed(f"reward must be a number, not {reward!r:.60}")
-        place, at = _place(record, line, source), line.time_ns
-        tags = {name: value for name, value in record.items() if name not in _KNOWN}
-        turns = Turns(place, at)
-        for message in messages:
-            add_message(turns, message)
-        rows = [
-            trajectory_row(place, record.get("name") or "chat", at, at + len(messages) + 1, tags),
-            *turns.finished(),
-        ]
-        if reward is not None:
-            rows.append(score_row(place, reward, {}, at + len(messages)))
-        return rows
+        draft = Draft(_place(record, line, source), record.get("name") or "chat", line.time_ns)
+        for message in _messages(record):
+            draft.add_message(message)
+        draft.reward(number(record.get("reward"), "reward"))
+        return draft.finish({name: value for name, value in record.items() if name not in _KNOWN})
 
     return read
 
@@ -120,21 +94,9 @@ def _message(message: Any) -> dict[str, Any]:
 
 def _place(record: dict[str, Any], line: Line, source: Source) -> ImportedPlace:
     target = source.target
-    project, experiment = target.project or record.get("project"), target.experiment or record.get("experiment")
-    if not isinstance(project, str) or not isinstance(experiment, str) or not project or not experiment:
-        raise Malformed("the line names no project and experiment; pass --project and --experiment")
-    validate = record.get("validate") or False
-    if not isinstance(validate, bool):
-        raise Malformed(f"validate must be true or false, not {validate!r:.60}")
-    own, moved = record.get("trajectory_id"), (project, experiment) != (record.get("project"), record.get("experiment"))
-    keeps_id = isinstance(own, str) and _ID.fullmatch(own) is not None and not moved
-    return ImportedPlace(
-        str(own) if keeps_id else source.trajectory_id(line),
-        project,
-        experiment,
-        whole(record.get("step"), "step"),
-        sample(record.get("sample_index")),
-        whole(record.get("rollout_n"), "rollout_n"),
-        validate or target.validate,
-        run=run_id(record.get("run")),
-    )
+    place = place_in(record, target.project, target.experiment, validate=target.validate)
+    own = record.get("trajectory_id")
+    has_moved = (place.project, place.experiment) != (record.get("project"), record.get("experiment"))
+    if not isinstance(own, str) or _ID.fullmatch(own) is None or has_moved:
+        own = source.trajectory_id(line)
+    return place._replace(trajectory_id=own)

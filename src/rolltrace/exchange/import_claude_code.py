@@ -8,25 +8,16 @@ There is no reward.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from rolltrace.exchange.draft import Draft, first_time, time_of, tool_call
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
-from rolltrace.exchange.import_turns import Turns, time_of, tool_call
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import objects, whole_session
-from rolltrace.record import TRAJECTORIES
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source
+from rolltrace.exchange.splitting import whole_session
 
-_NAME = re.compile(r"(?:[0-9a-f]{8}-[0-9a-f-]{27}|agent-[0-9a-zA-Z-]+)\.jsonl")
 _MAIN = "session"
-
-
-def files(folder: Path) -> list[Path]:
-    """The sessions below a folder, such as ~/.claude/projects."""
-    return sorted(each for each in folder.rglob("*.jsonl") if _NAME.fullmatch(each.name))
 
 
 def recognise(peek: Peek) -> str | None:
@@ -38,33 +29,22 @@ def recognise(peek: Peek) -> str | None:
 
 def reader(source: Source) -> LineReader:
     """A reader of one session."""
-    source.target.named()
     source.split = _chains
     source.named_by("claude-code", source.path.stem)
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        lines, chain = objects(record.get("lines")), str(record.get("chain") or _MAIN)
+        lines, chain = listed(record, "lines"), str(record.get("chain"))
         if not any(_said(each) is not None for each in lines):
             raise Malformed("not a session of Claude Code: nobody says anything in it")
-        place = place_of(source, line, _id_of(source, chain), validate=source.target.validate)
-        times = [at for each in lines if (at := time_of(each.get("timestamp"))) is not None]
-        start = min(times, default=line.time_ns)
-        turns = Turns(place, start)
-        _add_lines(turns, lines)
-        own: dict[str, Any] = {
-            "name": "claude-code" if chain == _MAIN else "claude-code subagent", "status": "ok", "start_ns": start,
-            "tags": _tags(lines),
-        }  # fmt: skip
-        if chain != _MAIN:
-            own["parent_trajectory_id"] = _id_of(source, _MAIN)
-        ops = turns.finished()
-        return [row(TRAJECTORIES, place, {**own, "end_ns": turns.end_ns}), *ops]
+        is_main = chain == _MAIN
+        main_id = source.id_of("claude-code", source.path.stem, _MAIN)
+        own_id = main_id if is_main else source.id_of("claude-code", source.path.stem, chain)
+        name = "claude-code" if is_main else "claude-code subagent"
+        draft = source.draft(line, name, own_id, start_ns=first_time(lines))
+        _add_lines(draft, lines)
+        return draft.finish(_tags(lines), parent_trajectory_id=None if is_main else main_id)
 
     return read
-
-
-def _id_of(source: Source, chain: str) -> str:
-    return source.id_of("claude-code", source.path.stem, chain)
 
 
 def _chains(source: Source) -> Iterator[Line | BadLine]:
@@ -89,7 +69,7 @@ def _said(line: dict[str, Any]) -> dict[str, Any] | None:
     return message if is_said and isinstance(message, dict) else None
 
 
-def _add_lines(turns: Turns, lines: list[dict[str, Any]]) -> None:
+def _add_lines(draft: Draft, lines: list[dict[str, Any]]) -> None:
     before = time_of(lines[0].get("timestamp")) if lines else None
     answer: dict[str, Any] | None = None
     answered_at: int | None = None
@@ -100,20 +80,20 @@ def _add_lines(turns: Turns, lines: list[dict[str, Any]]) -> None:
         at = time_of(line.get("timestamp"))
         if line["type"] == "assistant":
             if answer is not None and message.get("id") != answer.get("id"):
-                before = _reply(turns, answer, before, answered_at)
+                before = _reply(draft, answer, before, answered_at)
                 answer = None
             answer = _joined(answer, message)
             answered_at = at or answered_at
             continue
         if answer is not None:
-            before = _reply(turns, answer, before, answered_at)
+            before = _reply(draft, answer, before, answered_at)
             answer = None
         if line.get("isCompactSummary") is True:
-            turns.begin_anew()
-        _add_user(turns, message.get("content"), before, at)
+            draft.begin_anew()
+        _add_user(draft, message.get("content"), before, at)
         before = at or before
     if answer is not None:
-        _reply(turns, answer, before, answered_at)
+        _reply(draft, answer, before, answered_at)
 
 
 def _joined(answer: dict[str, Any] | None, message: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +109,7 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _reply(turns: Turns, answer: dict[str, Any], start_ns: int | None, end_ns: int | None) -> int | None:
+def _reply(draft: Draft, answer: dict[str, Any], start_ns: int | None, end_ns: int | None) -> int | None:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     for block in answer["content"]:
         if block.get("type") == "text":
@@ -139,32 +119,30 @@ def _reply(turns: Turns, answer: dict[str, Any], start_ns: int | None, end_ns: i
         elif block.get("type") == "tool_use":
             call = tool_call(block.get("id"), block.get("name"), block.get("input"))
             message.setdefault("tool_calls", []).append(call)
-    more_outputs = {name: answer.get(name) for name in ("usage", "model", "stop_reason", "id")}
-    more_inputs = {"model": answer["model"]} if isinstance(answer.get("model"), str) else {}
-    turns.reply(
-        message, more_outputs=without_nothing(more_outputs), more_inputs=more_inputs, start_ns=start_ns, end_ns=end_ns
+    model = answer.get("model")
+    draft.reply(
+        message,
+        more_outputs={name: answer.get(name) for name in ("usage", "model", "stop_reason", "id")},
+        more_inputs={"model": model if isinstance(model, str) else None},
+        start_ns=start_ns,
+        end_ns=end_ns,
     )
     return end_ns or start_ns
 
 
-def _add_user(turns: Turns, content: Any, start_ns: int | None, end_ns: int | None) -> None:
+def _add_user(draft: Draft, content: Any, start_ns: int | None, end_ns: int | None) -> None:
     others = []
     for block in _blocks(content):
         if block.get("type") != "tool_result":
             others.append(block)
             continue
-        name, arguments = turns.called(block.get("tool_use_id"))
         result = block.get("content")
         failed = (result if isinstance(result, str) else "failed") if block.get("is_error") is True else None
-        call_id = block.get("tool_use_id")
-        turns.tool(
-            str(name or "tool"), arguments, result, call_id if isinstance(call_id, str) else None, error=failed,
-            start_ns=start_ns, end_ns=end_ns,
-        )  # fmt: skip
+        draft.tool(block.get("tool_use_id"), result, error=failed, start_ns=start_ns, end_ns=end_ns)
     if isinstance(content, str):
-        turns.say("user", content)
+        draft.say("user", content)
     elif others:
-        turns.say("user", others)
+        draft.say("user", others)
 
 
 def _tags(lines: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,15 +7,13 @@ is no reward.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+from rolltrace.exchange.draft import Draft, time_of, tool_call
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
-from rolltrace.exchange.import_turns import Turns, time_of, tool_call
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import objects, whole_session
-from rolltrace.record import TRAJECTORIES
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed
+from rolltrace.exchange.importer import Line, LineReader, Source
+from rolltrace.exchange.splitting import whole_session
 
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
@@ -23,11 +21,6 @@ _USAGE = {
     "input_tokens": "prompt_tokens", "output_tokens": "completion_tokens", "cached_input_tokens": "cached_tokens",
     "reasoning_output_tokens": "reasoning_tokens",
 }  # fmt: skip
-
-
-def files(folder: Path) -> list[Path]:
-    """The sessions below a folder, such as ~/.codex/sessions."""
-    return sorted(each for each in folder.rglob("rollout-*.jsonl") if each.is_file())
 
 
 def recognise(peek: Peek) -> str | None:
@@ -38,23 +31,19 @@ def recognise(peek: Peek) -> str | None:
 
 def reader(source: Source) -> LineReader:
     """A reader of one session."""
-    source.target.named()
     source.split = whole_session
     source.named_by("codex", source.path.stem)
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         session = _Session()
-        for each in objects(record.get("lines")):
+        for each in listed(record, "lines"):
             session.add(each)
         if not session.events:
             raise Malformed("not a session of Codex: nobody says anything in it")
-        place = place_of(source, line, source.id_of("codex", source.path.stem), validate=source.target.validate)
-        start = session.start_ns or line.time_ns
-        turns = Turns(place, start)
-        session.replay(turns)
-        ops = turns.finished()
-        own = {"name": "codex", "status": "ok", "start_ns": start, "end_ns": turns.end_ns, "tags": session.tags}
-        return [row(TRAJECTORIES, place, own), *ops]
+        own_id = source.id_of("codex", source.path.stem)
+        draft = source.draft(line, "codex", own_id, start_ns=session.start_ns)
+        session.replay(draft)
+        return draft.finish(session.tags)
 
     return read
 
@@ -88,7 +77,7 @@ class _Session:
             payload, kind = line, "response_item"  # older releases: the items themselves
         if kind == "session_meta":
             names = ("id", "cwd", "cli_version", "originator", "git", "model_provider")
-            self.tags.update(without_nothing({name: payload.get(name) for name in names}))
+            self.tags.update((name, payload.get(name)) for name in names)
         elif kind == "turn_context" and isinstance(payload.get("model"), str):
             self._model = payload["model"]
             self.tags["model"] = self._model
@@ -129,29 +118,24 @@ class _Session:
                 reply.usage = {name: usage[key] for key, name in _USAGE.items() if type(usage.get(key)) is int}
             self._close()
 
-    def replay(self, turns: Turns) -> None:
+    def replay(self, draft: Draft) -> None:
         """Tell the whole session."""
         for kind, value, at in self.events:
             if kind == "reply":
-                more_outputs = {} if value.usage is None else {"usage": value.usage}
-                more_inputs = {} if value.model is None else {"model": value.model}
-                turns.reply(
+                draft.reply(
                     value.message,
-                    more_outputs=more_outputs,
-                    more_inputs=more_inputs,
+                    more_outputs={"usage": value.usage},
+                    more_inputs={"model": value.model},
                     start_ns=value.start_ns,
                     end_ns=value.end_ns,
                 )
             elif kind == "result":
-                name, arguments = turns.called(value.get("call_id"))
-                call_id = value.get("call_id")
-                named = call_id if isinstance(call_id, str) else None
-                turns.tool(str(name or "tool"), arguments, value.get("output"), named, end_ns=at)
+                draft.tool(value.get("call_id"), value.get("output"), end_ns=at)
             elif kind == "compacted":
-                turns.begin_anew()
-                turns.say("user", value)
+                draft.begin_anew()
+                draft.say("user", value)
             else:
-                turns.say(kind, value)
+                draft.say(kind, value)
 
 
 def _extend(message: dict[str, Any], item: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, listed, row, run_id, sample, whole
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, listed, place_in, row, shown
 from rolltrace.exchange.importer import ImportTarget, Line, LineReader, Source
 from rolltrace.query import amendments_of
 from rolltrace.record import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
@@ -45,18 +45,11 @@ def reader(source: Source) -> LineReader:
 
 
 def _place(record: dict[str, Any], target: ImportTarget) -> ImportedPlace:
-    project, experiment = target.project or record.get("project"), target.experiment or record.get("experiment")
-    if not isinstance(project, str) or not isinstance(experiment, str):
-        raise Malformed("project and experiment are missing")
-    validate, worker = record.get("validate", False), record.get("worker") or "import"
-    if not isinstance(validate, bool) or not isinstance(worker, str):
-        raise Malformed("validate must be true or false, and worker text")
-    place = ImportedPlace(
-        "", project, experiment, whole(record.get("step"), "step"), sample(record.get("sample_index")),
-        whole(record.get("rollout_n"), "rollout_n"), validate or target.validate, worker,
-        run_id(record.get("run")),
-    )  # fmt: skip
-    return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place))
+    place = place_in(record, target.project, target.experiment, validate=target.validate)
+    worker = record.get("worker") or place.worker
+    if not isinstance(worker, str):
+        raise Malformed(f"worker must be text, not {shown(worker)}")
+    return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place), worker=worker)
 
 
 def _moved(trajectory_id: Any, record: dict[str, Any], place: ImportedPlace) -> str:

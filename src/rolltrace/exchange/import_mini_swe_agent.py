@@ -7,23 +7,16 @@ There is no reward.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+from rolltrace.exchange.draft import Draft, time_of
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed, row, without_nothing
-from rolltrace.exchange.import_turns import Turns, add_message, time_of
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, inside, listed, without_nothing
+from rolltrace.exchange.importer import Line, LineReader, Source
 from rolltrace.exchange.splitting import whole_document
-from rolltrace.record import TRAJECTORIES
 
 _ENDING = ".traj.json"
 _GOOD_ENDS = frozenset({"Submitted", "submitted", ""})
-
-
-def files(folder: Path) -> list[Path]:
-    """The trajectories below a folder."""
-    return sorted(each for each in folder.rglob(f"*{_ENDING}") if each.is_file())
 
 
 def recognise(peek: Peek) -> str | None:
@@ -34,87 +27,53 @@ def recognise(peek: Peek) -> str | None:
 
 def reader(source: Source) -> LineReader:
     """A reader of one trajectory."""
-    source.target.named()
     source.split = whole_document
     instance = source.path.name.removesuffix(_ENDING)
     source.told_by_path(instance)
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        form = record.get("trajectory_format")
         messages = listed(record, "messages")
         if not messages:
             raise Malformed("not a trajectory of mini-swe-agent: it has no messages")
-        place = place_of(source, line, sample_index=instance, validate=source.target.validate)
-        times = [at for message in messages if (at := _time(message)) is not None]
-        start = min(times, default=line.time_ns)
-        turns = Turns(place, start)
+        start_ns = min((at for each in messages if (at := _time_ns(each)) is not None), default=None)
+        draft = source.draft(line, "mini-swe-agent", start_ns=start_ns, sample_index=instance)
         for message in messages:
-            _add(turns, message)
-        info = record.get("info")
-        info = info if isinstance(info, dict) else {}
-        status = info.get("exit_status")
-        config = info.get("config")
+            _add(draft, message)
+        info, model = inside(record, "info"), inside(record, "info", "config", "model").get("model_name")
         tags = {
-            "exit_status": status, "submission": info.get("submission"), "model_stats": info.get("model_stats"),
-            "mini_version": info.get("mini_version"), "format": form, "instance_id": record.get("instance_id"),
-            "model": _model(config),
+            **{name: info.get(name) for name in ("exit_status", "submission", "model_stats", "mini_version")},
+            "format": record.get("trajectory_format"), "instance_id": record.get("instance_id"),
+            "model": model if isinstance(model, str) else None,
         }  # fmt: skip
-        own = {"name": "mini-swe-agent", "start_ns": start, "tags": without_nothing(tags), "status": "ok"}
-        if isinstance(status, str) and status not in _GOOD_ENDS:
-            own.update(status="error", error=status)
-        ops = turns.finished()
-        return [row(TRAJECTORIES, place, {**own, "end_ns": turns.end_ns + 1}), *ops]
+        status = info.get("exit_status")
+        has_failed = isinstance(status, str) and status not in _GOOD_ENDS
+        return draft.finish(without_nothing(tags), error=status if has_failed else None)
 
     return read
 
 
-def _add(turns: Turns, message: dict[str, Any]) -> None:
-    extra = message.get("extra")
-    extra = extra if isinstance(extra, dict) else {}
-    own = {name: value for name, value in without_nothing(message).items() if name not in ("extra", "timestamp")}
-    own.pop("provider_specific_fields", None)
-    response = extra.get("response")
-    response = response if isinstance(response, dict) else {}
-    if own.get("role") == "exit":
+def _add(draft: Draft, message: dict[str, Any]) -> None:
+    own, extra = without_nothing(message), inside(message, "extra")
+    for name in ("extra", "timestamp", "provider_specific_fields"):
+        own.pop(name, None)
+    role, response = own.get("role"), inside(extra, "response")
+    choice = next(iter(listed(response, "choices")), {})
+    more_outputs = {  # its time is in whole seconds, which says less than the order
+        **{name: response.get(name) for name in ("usage", "model", "id")},
+        **{name: choice.get(name) for name in ("finish_reason", "logprobs")},
+    }
+    if role == "exit":
         return  # how it ended, which the tags say
-    if own.get("role") == "user" and extra.get("interrupt_type") and response:
+    if role == "user" and extra.get("interrupt_type") and inside(choice, "message"):
         # An answer that the agent could not use: only this message about it is kept, and the response in it.
-        choices = listed(response, "choices")
-        message_of_model = choices[0].get("message") if choices else None
-        if isinstance(message_of_model, dict):
-            answer = {name: message_of_model.get(name) for name in ("content", "tool_calls", "reasoning_content")}
-            turns.reply({"role": "assistant", **without_nothing(answer)}, more_outputs=_more_outputs(response))
-    if own.get("role") == "assistant":
-        add_message(turns, own, more_outputs=_more_outputs(response))
-    elif own.get("role") == "tool" and extra.get("exception_info"):
-        name, arguments = turns.called(own.get("tool_call_id"))
-        failed = str(extra["exception_info"])
-        turns.tool(str(name or "bash"), arguments, own.get("content"), own.get("tool_call_id"), error=failed)
+        answer = {name: choice["message"].get(name) for name in ("content", "tool_calls", "reasoning_content")}
+        draft.reply({"role": "assistant", **without_nothing(answer)}, more_outputs=more_outputs)
+    if role == "tool" and extra.get("exception_info"):
+        draft.tool(own.get("tool_call_id"), own.get("content"), error=str(extra["exception_info"]))
     else:
-        add_message(turns, own)
+        draft.add_message(own, more_outputs=more_outputs)
 
 
-def _more_outputs(response: dict[str, Any]) -> dict[str, Any]:
-    """What the response of the model says besides its message."""
-    choices = listed(response, "choices")
-    more_outputs: dict[str, Any] = without_nothing({
-        "usage": response.get("usage"), "model": response.get("model"), "id": response.get("id"),
-        "finish_reason": choices[0].get("finish_reason") if choices else None,
-        "logprobs": choices[0].get("logprobs") if choices else None,
-    })  # fmt: skip
-    return more_outputs  # its time is in whole seconds, which says less than the order
-
-
-def _model(config: Any) -> str | None:
-    model = config.get("model") if isinstance(config, dict) else None
-    name = model.get("model_name") if isinstance(model, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def _time(message: dict[str, Any]) -> int | None:
-    extra = message.get("extra")
-    if not isinstance(extra, dict):
-        return None
-    response = extra.get("response")
-    created = response.get("created") if isinstance(response, dict) else None
-    return time_of(extra.get("timestamp", created))
+def _time_ns(message: dict[str, Any]) -> int | None:
+    extra = inside(message, "extra")
+    return time_of(extra.get("timestamp", inside(extra, "response").get("created")))

@@ -86,10 +86,6 @@ def _trace(trace: Any) -> dict[str, Any]:
     }
 
 
-def _own(tags: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in tags.items() if not name.startswith("mlflow.")}
-
-
 def _span(span: Any) -> dict[str, Any]:
     failed = str(getattr(span.status.status_code, "value", span.status.status_code)) == "ERROR"
     return {

@@ -8,7 +8,6 @@ Tokens after `input_lengths` are padding.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, TypeGuard
 
 from rolltrace.exchange.formats import IMPORTS
@@ -18,15 +17,13 @@ from rolltrace.exchange.import_rows import (
     Malformed,
     Samples,
     is_number,
+    number,
     number_again,
-    score_row,
-    trajectory_row,
+    shown,
     whole,
 )
-from rolltrace.exchange.import_turns import Turns
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.importer import Line, LineReader, Source
 
-_NAME = re.compile(r"(train|val)_data_step(\d{1,18})\.jsonl")
 _OWN = frozenset({
     "content", "rewards", "input_lengths", "token_ids", "token_loss_mask", "advantages", "generation_logprobs",
     "prev_logprobs", "idx",
@@ -34,53 +31,41 @@ _OWN = frozenset({
 """Fields that become columns, and what the trainer computed for each token; all others become tags."""
 
 
-def files(folder: Path) -> list[Path]:
-    """The data of all steps of a log folder, 9 before 10."""
-    steps = [each for each in folder.rglob("*_data_step*.jsonl") if _NAME.fullmatch(each.name)]
-    return sorted(steps, key=lambda each: (each.parent, len(each.name), each.name))
-
-
 def recognise(peek: Peek) -> str | None:
     """By its name and fields."""
-    fields = IMPORTS["nemo-rl"].fields
-    is_data = _NAME.fullmatch(peek.path.name) is not None and fields <= peek.record.keys()
+    form = IMPORTS["nemo-rl"]
+    is_data = re.fullmatch(form.file_name, peek.path.name) is not None and form.fields <= peek.record.keys()
     return "its name, and its first record has content, rewards and idx" if is_data else None
 
 
 def reader(source: Source) -> LineReader:
     """A reader of the samples of one step."""
-    source.target.named()
-    name = _NAME.fullmatch(source.path.name)
+    name = re.fullmatch(IMPORTS["nemo-rl"].file_name, source.path.name)
     step = int(name[2]) if name is not None else None
     validate = source.target.validate or (name is not None and name[1] == "val")
     samples = Samples()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         fields = {key: _only(value) for key, value in record.items()}
-        content, reward = fields.get("content"), number_again(fields.get("rewards"))
+        content, reward = fields.get("content"), number(number_again(fields.get("rewards")), "rewards")
         if not isinstance(content, str) and not _are(content, str):
-            raise Malformed(f"content must be a list of text, not {content!r:.60}")
-        if reward is not None and not is_number(reward):
-            raise Malformed(f"rewards must be a list of numbers, not {reward!r:.60}")
+            raise Malformed(f"content must be a list of text, not {shown(content)}")
         tokens = _tokens(fields)
+        prompt_ids = tokens.pop("prompt_ids")
         index = whole(fields.get("idx", line.number - 1), "idx")
-        where = samples.of(tuple(tokens["prompt_ids"]) if tokens["prompt_ids"] else line.number, index or 0)
-        place = place_of(
-            source, line, source.trajectory_id(line, step, validate), step=step, validate=validate, **where
+        where = samples.of(tuple(prompt_ids) if prompt_ids else line.number, index or 0)
+        own_id = source.trajectory_id(line, step, validate)
+        draft = source.draft(line, "nemo-rl", own_id, step=step, validate=validate, **where)
+        draft.reply(
+            {"role": "assistant", "content": content if isinstance(content, str) else "".join(content)},
+            more_outputs={key: value or None for key, value in tokens.items()},
+            more_inputs={"prompt_ids": prompt_ids or None},
         )
-        turns, at = Turns(place, line.time_ns), line.time_ns
-        more_inputs = {"prompt_ids": tokens.pop("prompt_ids")} if tokens["prompt_ids"] else {}
-        more_outputs = {key: value for key, value in tokens.items() if value}
-        text = content if isinstance(content, str) else "".join(content)
-        turns.reply({"role": "assistant", "content": text}, more_outputs=more_outputs, more_inputs=more_inputs)
-        tags = {key: value for key, value in fields.items() if key not in _OWN and value is not None}
-        rows = [trajectory_row(place, "nemo-rl", at, turns.end_ns + 1, tags), *turns.finished()]
-        if reward is not None:
-            rows.append(score_row(place, reward, {}, turns.end_ns + 1))
+        draft.reward(reward)
         advantage = _advantage(fields)
         if advantage is not None:
-            rows.append(score_row(place, advantage, {}, turns.end_ns + 1, "advantage"))
-        return rows
+            draft.score("advantage", advantage)
+        return draft.finish({key: value for key, value in fields.items() if key not in _OWN})
 
     return read
 

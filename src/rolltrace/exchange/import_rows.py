@@ -16,10 +16,7 @@ from typing import Any, NamedTuple, TypeGuard
 import xxhash
 
 from rolltrace.record import (
-    SCORES,
     SPANS,
-    TRAJECTORIES,
-    TRANSITIONS,
     ColumnType,
     SampleIndex,
     Table,
@@ -90,31 +87,6 @@ def fitting_row(table: Table, fields: Mapping[str, Any]) -> ImportedRow:
     )
 
 
-def trajectory_row(place: ImportedPlace, name: str, start_ns: int, end_ns: int, tags: dict[str, Any]) -> ImportedRow:
-    """The row of a trajectory that ended well."""
-    times = {"start_ns": start_ns, "end_ns": end_ns, "status": "ok"}
-    return row(TRAJECTORIES, place, {"name": name, **times, "tags": tags})
-
-
-def span_row(place: ImportedPlace, number: int, name: str, kind: str, time_ns: int, **values: Any) -> ImportedRow:
-    """The row of an op of which only the order is known."""
-    times = {"start_ns": time_ns, "end_ns": time_ns, "status": "ok"}
-    own = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
-    return row(SPANS, place, {**own, **values})
-
-
-def score_row(
-    place: ImportedPlace, value: Any, terms: Mapping[str, Any], time_ns: int, name: str = "reward"
-) -> ImportedRow:
-    """The row of a reward, or of another score."""
-    return row(SCORES, place, {"name": name, "value": value, "terms": dict(terms), "time_ns": time_ns})
-
-
-def transition_row(place: ImportedPlace, number: int, time_ns: int, **values: Any) -> ImportedRow:
-    """The row of an environment step."""
-    return row(TRANSITIONS, place, {"op_id": op_id(place.trajectory_id, number), "time_ns": time_ns, **values})
-
-
 def op_id(trajectory_id: str, number: int) -> int:
     """An id for the nth op of a trajectory, the same whenever it is imported."""
     return xxhash.xxh3_64_intdigest(f"{trajectory_id} {number}".encode()) >> 1
@@ -130,6 +102,13 @@ def whole(value: Any, name: str) -> int | None:
     raise Malformed(f"{name} must be a whole number, not {shown(value)}")
 
 
+def number(value: Any, name: str) -> float | None:
+    """A reward, or another number, that may be missing."""
+    if value is None or is_number(value):
+        return value
+    raise Malformed(f"{name} must be a number, not {shown(value)}")
+
+
 def sample(value: Any) -> SampleIndex | None:
     """Which sample: a whole number or text."""
     if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
@@ -137,11 +116,36 @@ def sample(value: Any) -> SampleIndex | None:
     raise Malformed(f"sample_index must be a whole number or text, not {shown(value)}")
 
 
-def run_id(value: Any) -> str | None:
-    """Which run: text."""
-    if value is None or isinstance(value, str):
-        return value
-    raise Malformed(f"run must be text, not {shown(value)}")
+def place_in(
+    record: Mapping[str, Any], project: str | None, experiment: str | None, *, validate: bool
+) -> ImportedPlace:
+    """Where a record says that it stands, but for project and experiment that were asked for. It has no id yet.
+
+    Raises:
+        Malformed: a coordinate is not what it must be, or project and experiment are not known.
+    """
+    project, experiment = project or record.get("project"), experiment or record.get("experiment")
+    if not isinstance(project, str) or not isinstance(experiment, str) or not project or not experiment:
+        raise Malformed("it names no project and experiment; pass --project and --experiment")
+    is_validation, run = record.get("validate") or False, record.get("run")
+    if not isinstance(is_validation, bool):
+        raise Malformed(f"validate must be true or false, not {shown(is_validation)}")
+    if run is not None and not isinstance(run, str):
+        raise Malformed(f"run must be text, not {shown(run)}")
+    step, rollout_n = (whole(record.get(name), name) for name in ("step", "rollout_n"))
+    where = (step, sample(record.get("sample_index")), rollout_n)
+    return ImportedPlace("", project, experiment, *where, validate or is_validation, run=run)
+
+
+def require(record: Mapping[str, Any], *columns: str) -> None:
+    """Refuse a row of a table that lacks a column.
+
+    Raises:
+        Malformed: the message names all that are missing.
+    """
+    missing = ", ".join(sorted(set(columns) - record.keys()))
+    if missing:
+        raise Malformed(f"the file has no column {missing}")
 
 
 def listed(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -154,6 +158,13 @@ def listed(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise Malformed(f"{name} must be a list of objects, not {shown(items)}")
     return items
+
+
+def inside(record: Any, *names: str) -> dict[str, Any]:
+    """The object that stands under these names, one in the other; an empty one if none does."""
+    for name in names:
+        record = record.get(name) if isinstance(record, dict) else None
+    return record if isinstance(record, dict) else {}
 
 
 def without_nothing(value: Any) -> Any:
@@ -170,7 +181,7 @@ class Samples:
         self._first: dict[Hashable, int] = {}
         self._rollouts: Counter[Hashable] = Counter()
 
-    def of(self, mark: Hashable, index: int) -> dict[str, int]:
+    def of(self, mark: Hashable, index: int) -> dict[str, Any]:
         """The coordinates of a rollout; rollouts of one sample have the same mark."""
         number = self._rollouts[mark]
         self._rollouts[mark] += 1

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from rolltrace.exchange.draft import Draft
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
     Samples,
+    inside,
     is_number,
     listed,
-    score_row,
-    trajectory_row,
+    shown,
     whole,
     without_nothing,
 )
-from rolltrace.exchange.import_turns import Turns
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import as_bytes
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source
+from rolltrace.exchange.text import as_bytes
 from rolltrace.exchange.torch_archive import name_of, open_archive, plain
 
 _NUMBER = re.compile(r"(\d+)(?=\.pt$)")
@@ -40,11 +39,6 @@ _HUGE = ("multimodal_inputs", "multimodal_train_inputs", "rollout_routed_experts
 """Tensors for the training itself, many times as large as all the rest: left out."""
 
 
-def files(folder: Path) -> list[Path]:
-    """The dumps of a folder, 9 before 10."""
-    return sorted(folder.glob("*.pt"), key=lambda each: (len(each.name), each.name))
-
-
 def recognise(peek: Peek) -> str | None:
     """By its ending and the archive that torch writes."""
     return "an archive of torch" if peek.path.suffix == ".pt" and peek.head.startswith(b"PK") else None
@@ -52,7 +46,6 @@ def recognise(peek: Peek) -> str | None:
 
 def reader(source: Source) -> LineReader:
     """A reader of the samples of one dump."""
-    source.target.named()
     source.split = _samples
     samples = Samples()
     number = _NUMBER.search(source.path.name)
@@ -67,24 +60,18 @@ def reader(source: Source) -> LineReader:
         where = samples.of((step, mark), line.number - 1)
         if group is not None:
             where["sample_index"] = _whole(group, "group_index")
-        place = place_of(
-            source, line, source.trajectory_id(line, step, is_evaluation), step=step, validate=is_evaluation, **where
-        )
-        turns = Turns(place, line.time_ns)
-        _add_call(turns, record)
-        end, metadata = turns.end_ns + 1, record.get("metadata")
+        own_id = source.trajectory_id(line, step, is_evaluation)
+        draft = source.draft(line, "slime", own_id, step=step, validate=is_evaluation, **where)
+        _add_call(draft, record)
+        if record.get("reward") is not None:
+            draft.score("reward", *_reward(record["reward"]))
         tags = {name: value for name, value in record.items() if name not in _OWN}
-        tags.update(metadata if isinstance(metadata, dict) else {}, status=record.get("status"))
-        rows = [trajectory_row(place, "slime", line.time_ns, end, without_nothing(tags)), *turns.finished()]
-        reward = record.get("reward")
-        if reward is not None:
-            rows.append(score_row(place, *_reward(reward), end))
-        return rows
+        return draft.finish(without_nothing({**tags, **inside(record, "metadata"), "status": record.get("status")}))
 
     return read
 
 
-def _add_call(turns: Turns, record: dict[str, Any]) -> None:
+def _add_call(draft: Draft, record: dict[str, Any]) -> None:
     """All turns of a sample are one sequence of tokens: the mask tells which of it the model said."""
     prompt, response = record.get("prompt"), record.get("response")
     tokens, length = record.get("tokens") or [], _whole(record.get("response_length") or 0, "response_length")
@@ -93,23 +80,20 @@ def _add_call(turns: Turns, record: dict[str, Any]) -> None:
     more_inputs: dict[str, Any] = {}
     if isinstance(prompt, list):
         for message in listed(record, "prompt"):
-            more = {name: value for name, value in message.items() if name not in ("role", "content")}
-            turns.say(str(message.get("role") or "user"), message.get("content"), **more)
+            draft.add_message(message, said_before=True)
     elif prompt:
         more_inputs["prompt"] = prompt
-    more_outputs: dict[str, Any] = {"finish_reason": _FINISH.get(str(record.get("status")))}
+    more_outputs: dict[str, Any] = {
+        "finish_reason": _FINISH.get(str(record.get("status"))),
+        **{name: record.get(name) for name in ("rollout_log_probs", "loss_mask")},
+    }
     if 0 <= length <= len(tokens) and tokens:
         more_inputs["prompt_ids"] = tokens[: len(tokens) - length]
         more_outputs["response_ids"] = tokens[len(tokens) - length :]
-    for name in ("rollout_log_probs", "loss_mask"):
-        if record.get(name) is not None:
-            more_outputs[name] = record[name]
     versions = record.get("weight_versions")
     if isinstance(versions, list) and versions:
         more_outputs["weight_version"] = versions[-1]
-    turns.reply(
-        {"role": "assistant", "content": response}, more_outputs=without_nothing(more_outputs), more_inputs=more_inputs
-    )
+    draft.reply({"role": "assistant", "content": response}, more_outputs=more_outputs, more_inputs=more_inputs)
 
 
 def _reward(reward: Any) -> tuple[float | None, dict[str, float]]:
@@ -118,7 +102,7 @@ def _reward(reward: Any) -> tuple[float | None, dict[str, float]]:
     if is_number(reward):
         return float(reward), {}
     if not isinstance(reward, dict):
-        raise Malformed(f"reward must be a number or an object, not {reward!r:.60}")
+        raise Malformed(f"reward must be a number or an object, not {shown(reward)}")
     terms = {str(name): float(value) for name, value in reward.items() if is_number(value)}
     named = next((terms[name] for name in ("reward", "score") if name in terms), None)
     return next(iter(terms.values())) if len(terms) == 1 else named, terms

@@ -9,25 +9,22 @@ one iteration.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from rolltrace.drain import is_formatted
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
     is_number,
+    listed,
     number_again,
     numbers_again,
-    score_row,
-    span_row,
-    trajectory_row,
-    transition_row,
+    shown,
     whole,
 )
-from rolltrace.exchange.importer import Line, LineReader, Source, jsonl_files, place_of
+from rolltrace.exchange.importer import Line, LineReader, Source, find_files, jsonl_files
+from rolltrace.record import FLAGS, TRANSITIONS
 
 _VERSION = 1
 _KNOWN = frozenset({
@@ -41,70 +38,53 @@ _STOP = "stop/"
 """A metric `stop/REASON` of 1 says why an episode ended."""
 _EVALUATION = "eval/"
 """How the split of an evaluation begins; its evaluator's name follows."""
-_ITERATION = re.compile(r"iteration_(\d+)")
 _SUMMARIES = "*rollout_summaries*.jsonl"
 
 
 def files(folder: Path) -> list[Path]:
     """The summaries of a run folder or of one iteration in it; its metrics, checkpoints and timings are left alone."""
-    iterations = [
-        (int(match[1]), each)
-        for each in folder.iterdir()
-        if (match := _ITERATION.fullmatch(each.name)) is not None and each.is_dir()
-    ]
-    own = sorted(folder.glob(_SUMMARIES))
-    inside = [file for _, each in sorted(iterations) for file in sorted(each.glob(_SUMMARIES))]
-    return own + inside if iterations or own else jsonl_files(folder)
+    own, inside = find_files(folder, _SUMMARIES), find_files(folder, f"iteration_*/{_SUMMARIES}")
+    return own + inside or jsonl_files(folder)
 
 
 def reader(source: Source) -> LineReader:
     """A reader of the summaries of one iteration."""
-    source.target.named()
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         version = record.get("schema_version", _VERSION)
         if version != _VERSION:
-            raise Malformed(f"rollout summaries of schema_version {version!r:.60} are not supported, only {_VERSION}")
-        steps, metrics = record.get("steps"), _numbers(record.get("trajectory_metrics") or {})
-        if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
-            raise Malformed("steps must be a list of objects")
+            raise Malformed(f"rollout summaries of schema_version {shown(version)} are not supported, only {_VERSION}")
+        steps, metrics = listed(record, "steps"), _numbers(record.get("trajectory_metrics") or {})
         if not isinstance(metrics, dict):
             raise Malformed("trajectory_metrics must be an object")
-        if "iteration" not in record or "group_idx" not in record:
-            raise Malformed("iteration and group_idx are missing")
+        if any(record.get(name) is None for name in ("iteration", "group_idx", "steps")):
+            raise Malformed("iteration, group_idx or steps are missing")
         split, group = str(record.get("split", "train")), _whole(record, "group_idx")
         trains = split.startswith("train")
-        sample_index = group if trains else f"{split.removeprefix(_EVALUATION)}/{group}"
-        place = place_of(
-            source, line,
-            step=_whole(record, "iteration"), sample_index=sample_index,
-            rollout_n=_whole(record, "traj_idx"), validate=source.target.validate or not trains,
+        draft = source.draft(
+            line, "tinker", step=_whole(record, "iteration"),
+            sample_index=group if trains else f"{split.removeprefix(_EVALUATION)}/{group}",
+            rollout_n=_whole(record, "traj_idx"), validate=not trains,
         )  # fmt: skip
-        at, policy = line.time_ns, _whole(record, "sampling_client_step")
-        rewards = {name: _numbers(record.get(name)) for name in ("total_reward", "final_reward")}
-        flags = checks.formatted(place, {**rewards, **metrics}, at)
-        formatted = {name: rewards.pop(name) for name in list(rewards) if is_formatted(rewards[name])}
-        tags = {name: value for name, value in record.items() if name not in _KNOWN} | formatted
-        tags.update((name, value) for name, value in metrics.items() if not is_number(value))
-        rows = [trajectory_row(place, "tinker", at, at + len(steps), tags)]
-        for number, step in enumerate(steps):
+        policy = _whole(record, "sampling_client_step")
+        for number, step in enumerate(steps, start=1):
             trace = numbers_again(step.get("trace"), digits=False, formatted=False)
-            values: dict[str, Any] = {
-                "prompt_tokens": _whole(step, "ob_len"),
-                "response_tokens": _whole(step, "ac_len"),
-            }
-            rows.append(
-                span_row(place, number, "sample", "llm", at + number, policy_version=policy, **values, **_call(trace))
-            )
-            last = number == len(steps) - 1
-            stop_reason = _stop_reason(step) or (record.get("stop_reason") if last else None)
-            rows.append(transition_row(place, number, at + number, **_transition(step, trace, stop_reason)))
-        terms = {name: float(value) for name, value in metrics.items() if is_number(value)}
+            tokens = {"prompt_tokens": _whole(step, "ob_len"), "response_tokens": _whole(step, "ac_len")}
+            op_id = draft.op("sample", "llm", policy_version=policy, **tokens, **_call(trace))
+            stop_reason = _stop_reason(step) or (record.get("stop_reason") if number == len(steps) else None)
+            transition = _transition(step, trace, stop_reason)
+            draft.event(TRANSITIONS, op_id=op_id, time_ns=draft.end_ns, **transition)
+        rewards = {name: _numbers(record.get(name)) for name in ("total_reward", "final_reward")}
+        formatted = {name: value for name, value in {**rewards, **metrics}.items() if is_formatted(value)}
+        if formatted:
+            draft.event(FLAGS, flag="number_as_text", detail=formatted)
+        rewards = {name: value for name, value in rewards.items() if name not in formatted}
+        terms = {name: value for name, value in metrics.items() if is_number(value)}
         if is_number(rewards.get("final_reward")):
-            terms["final_reward"] = float(rewards["final_reward"])
-        rows.append(score_row(place, rewards.get("total_reward"), terms, at + len(steps)))
-        return rows + flags
+            terms["final_reward"] = rewards["final_reward"]
+        draft.score("reward", rewards.get("total_reward"), {name: float(value) for name, value in terms.items()})
+        tags = {name: value for name, value in record.items() if name not in _KNOWN}
+        return draft.finish({**tags, **formatted, **{key: each for key, each in metrics.items() if key not in terms}})
 
     return read
 

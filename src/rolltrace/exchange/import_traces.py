@@ -8,28 +8,26 @@ span that a text is about.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rolltrace.drain import take_columns
 from rolltrace.errors import MissingExtraError
+from rolltrace.exchange.draft import Draft
 from rolltrace.exchange.import_rows import (
-    ImportedPlace,
     ImportedRow,
     Malformed,
+    inside,
     is_number,
     listed,
     number_again,
     op_id,
-    row,
-    sample,
-    whole,
+    place_in,
 )
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.importer import Line, LineReader, Source
 from rolltrace.exchange.text import json_text
-from rolltrace.record import SCORES, SPANS, TRAJECTORIES
 
+_COLUMNS = ("name", "kind", "start_ns", "end_ns", "status", "error", "inputs", "outputs")
 _ANSWERS = ("chat.completions", "messages.create", "messages.stream", "responses.create", "acompletion", "completion")
 
 
@@ -54,50 +52,30 @@ def kind_by_name(name: str) -> str:
 
 def reader_of(tool: str, source: Source) -> LineReader:
     """A reader of fetched traces."""
-    source.target.named()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        trace_id, where = record.get("id"), record.get("where")
+        trace_id = record.get("id")
         if not isinstance(trace_id, str):
             raise Malformed("a trace has no id")
-        place = _place(source, line, source.id_of(tool, trace_id), where)
-        columns = ("name", "start_ns", "end_ns", "status", "error", "tags")
-        own = {name: record.get(name) for name in columns}
-        spans, end_ns = listed(record, "spans"), record.get("end_ns") or record.get("start_ns")
-        numbers = {span.get("id"): number for number, span in enumerate(spans)}
-        rows = [row(TRAJECTORIES, place, own), *_spans(place, spans, numbers)]
-        rows += _scores(place, listed(record, "scores"), numbers, end_ns)
-        return rows
+        where = {name: number_again(value) for name, value in inside(record, "where").items()}
+        where["validate"] = where.get("validate") in (True, "true")
+        place = place_in(where, *source.target.named(), validate=source.target.validate)
+        place = place._replace(trajectory_id=source.id_of(tool, trace_id))
+        spans, start_ns, end_ns = listed(record, "spans"), record.get("start_ns"), record.get("end_ns")
+        draft = Draft(place, str(record.get("name")), start_ns if isinstance(start_ns, int) else line.time_ns)
+        op_ids = {span.get("id"): op_id(place.trajectory_id, number) for number, span in enumerate(spans)}
+        for span in spans:
+            columns: dict[str, Any] = {name: span.get(name) for name in _COLUMNS}
+            parent_id = op_ids.get(span.get("parent")) if span.get("parent") != span.get("id") else None
+            draft.op(**columns, parent_id=parent_id)
+        _add_scores(draft, listed(record, "scores"), op_ids)
+        times = {} if end_ns is None else {"end_ns": end_ns}
+        return draft.finish(inside(record, "tags"), **{name: record.get(name) for name in ("error", "status")}, **times)
 
     return read
 
 
-def _place(source: Source, line: Line, trajectory_id: str, where: Any) -> ImportedPlace:
-    coordinates = {name: number_again(value) for name, value in where.items()} if isinstance(where, dict) else {}
-    return place_of(
-        source, line, trajectory_id,
-        step=whole(coordinates.get("step"), "step"), sample_index=sample(coordinates.get("sample_index")),
-        rollout_n=whole(coordinates.get("rollout_n"), "rollout_n"),
-        validate=source.target.validate or coordinates.get("validate") in (True, "true", "True"),
-    )  # fmt: skip
-
-
-def _spans(place: ImportedPlace, spans: list[dict[str, Any]], numbers: dict[Any, int]) -> Iterator[ImportedRow]:
-    for number, span in enumerate(spans):
-        inputs, outputs = span.get("inputs"), span.get("outputs")
-        fields = take_columns(inputs, outputs) if span.get("kind") in ("llm", "aux_llm") else {}
-        parent = numbers.get(span.get("parent"))
-        fields.update({name: span.get(name) for name in ("name", "kind", "start_ns", "end_ns", "status", "error")})
-        fields.update(
-            op_id=op_id(place.trajectory_id, number),
-            parent_id=None if parent is None or parent == number else op_id(place.trajectory_id, parent),
-        )
-        yield row(SPANS, place, {**fields, "inputs": inputs, "outputs": outputs})
-
-
-def _scores(
-    place: ImportedPlace, scores: list[dict[str, Any]], numbers: dict[Any, int], time_ns: Any
-) -> Iterator[ImportedRow]:
+def _add_scores(draft: Draft, scores: list[dict[str, Any]], op_ids: dict[Any, int]) -> None:
     """`NAME/TERM` is a term of the score NAME."""
     terms: dict[str, dict[str, Any]] = {}
     for score in scores:
@@ -108,11 +86,9 @@ def _scores(
         name, value = str(score.get("name")), score.get("value")
         if "/" in name or value is None:
             continue
-        columns = {"name": name, "reason": score.get("reason"), "time_ns": score.get("time_ns") or time_ns}
+        told = {key: score[key] for key in ("reason", "time_ns") if score.get(key)}
         if is_number(value):
-            parts = {**terms.get(name, {}), **(score.get("terms") or {})}
-            yield row(SCORES, place, {**columns, "value": value, "terms": parts})
+            draft.score(name, value, {**terms.get(name, {}), **(score.get("terms") or {})}, **told)
         else:
-            number = numbers.get(score.get("span"))
-            about = None if number is None else op_id(place.trajectory_id, number)
-            yield row(SCORES, place, {**columns, "label": str(value), "author": score.get("author"), "op_id": about})
+            about = op_ids.get(score.get("span"))
+            draft.score(name, label=str(value), author=score.get("author"), op_id=about, **told)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.drain import take_columns
+from rolltrace.exchange.draft import Draft
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, op_id, row, score_row, span_row
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
-from rolltrace.record import NOTES, SCORES, TRAJECTORIES, SampleIndex
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, op_id
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source
+from rolltrace.record import NOTES, SampleIndex
 
 FILE = "traces.jsonl"
 
@@ -30,11 +29,6 @@ class TraceStanding(NamedTuple):
     rollout_n: int | None = None
     trained_step: int | None = None
     advantage: float | None = None
-
-
-def files(folder: Path) -> list[Path]:
-    """The traces in a folder, or in the folders below it."""
-    return sorted(folder.rglob(FILE))
 
 
 def reader(source: Source) -> LineReader:
@@ -59,11 +53,15 @@ def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], TraceS
         sample = sample_of_trace(episode_place.sample_index, past.name, several=record.get("several") is True)
         number = numbers.next(step, validate, sample) if standing.rollout_n is None else standing.rollout_n
         trajectory_id = xxhash.xxh3_128_hexdigest(repr((past.trace_id, project, experiment)).encode())
-        place = place_of(
-            source, line, trajectory_id, step=step, sample_index=sample, rollout_n=number, validate=validate,
-            run=episode_place.run,
+        draft = source.draft(
+            line, past.name, trajectory_id, start_ns=past.start_ns, step=step, sample_index=sample, rollout_n=number,
+            validate=validate, run=episode_place.run,
         )  # fmt: skip
-        return [*_rows(place, past), *_scores(place, past, standing)]
+        _add_ops(draft, past)
+        _add_scores(draft, past, standing)
+        return draft.finish(
+            past.tags, end_ns=past.end_ns, error=past.error, status=past.status, traceback=past.traceback
+        )
 
     return read
 
@@ -114,53 +112,27 @@ def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]
     raise Malformed('not an episode of verifiers: it has no "traces"')
 
 
-def _rows(place: ImportedPlace, past: PastTrace) -> list[ImportedRow]:
-    about = {
-        "name": past.name, "start_ns": past.start_ns, "end_ns": past.end_ns, "status": past.status,
-        "error": past.error, "traceback": past.traceback, "tags": past.tags,
-    }  # fmt: skip
-    rows = [row(TRAJECTORIES, place, about)]
+def _add_ops(draft: Draft, past: PastTrace) -> None:
     agent = next((at for at, op in enumerate(past.ops) if op.name == AGENT and not op.is_inside), None)
-    for at, op in enumerate(past.ops):
-        columns = take_columns(op.inputs, op.outputs)  # and puts a word in the place of what it takes
-        inside = None if agent is None or not op.is_inside else op_id(place.trajectory_id, agent)
-        rows.append(
-            span_row(
-                place,
-                at,
-                op.name,
-                op.kind,
-                op.start_ns,
-                end_ns=op.end_ns,
-                status=op.status,
-                error=op.error,
-                traceback=op.traceback,
-                parent_id=inside,
-                inputs=op.inputs,
-                outputs=op.outputs,
-                **columns,
-            )
-        )
+    for op in past.ops:
+        parent_id = None if agent is None or not op.is_inside else op_id(draft.place.trajectory_id, agent)
+        draft.op(
+            op.name, op.kind, op.start_ns, op.end_ns, inputs=op.inputs, outputs=op.outputs, status=op.status,
+            error=op.error, traceback=op.traceback, parent_id=parent_id,
+        )  # fmt: skip
     for error in past.errors:
         body = {"text": f"{error.get('type')}: {error.get('message')}", "fields": {"error": error}}
-        rows.append(row(NOTES, place, {"event": "note", "time_ns": past.end_ns, "body": body}))
-    return rows
+        draft.event(NOTES, event="note", body=body)
 
 
-def _scores(place: ImportedPlace, past: PastTrace, standing: TraceStanding) -> list[ImportedRow]:
-    when = past.end_ns
-    rows = []
-    if past.reward is not None or past.terms:
-        rows.append(score_row(place, past.reward, past.terms, when))
+def _add_scores(draft: Draft, past: PastTrace, standing: TraceStanding) -> None:
+    draft.reward(past.reward, past.terms)
     if past.weights:
-        rows.append(row(SCORES, place, {"name": "reward_weights", "terms": past.weights, "time_ns": when}))
-    rows += [
-        row(SCORES, place, {"name": name, "value": value, "time_ns": when}) for name, value in past.metrics.items()
-    ]
+        draft.score("reward_weights", terms=past.weights)
+    for name, value in past.metrics.items():
+        draft.score(name, value)
     advantage = past.advantage if standing.advantage is None else standing.advantage
     if advantage is not None:
-        rows.append(row(SCORES, place, {"name": "advantage", "value": advantage, "time_ns": when}))
+        draft.score("advantage", advantage)
     if standing.trained_step is not None:
-        fate = {"name": "fate", "label": "trained", "trained_step": standing.trained_step, "time_ns": when}
-        rows.append(row(SCORES, place, fate))
-    return rows
+        draft.score("fate", label="trained", trained_step=standing.trained_step)

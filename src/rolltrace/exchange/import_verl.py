@@ -12,17 +12,8 @@ import re
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from rolltrace.exchange.import_rows import (
-    ImportedRow,
-    Malformed,
-    is_number,
-    number_again,
-    score_row,
-    span_row,
-    trajectory_row,
-    whole,
-)
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, is_number, number, number_again, whole
+from rolltrace.exchange.importer import Line, LineReader, Source
 
 _OWN = ("input", "output", "score", "step")
 _V1_UID = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)
@@ -56,7 +47,6 @@ def _session(record: dict[str, Any]) -> Hashable:
 
 def reader(source: Source) -> LineReader:
     """A reader of the lines of one step."""
-    source.target.named()
     source.same_trajectory = _session
     step_of_file = int(source.path.stem) if source.path.stem.isdecimal() else None
     samples: dict[tuple[int | None, str], int] = {}
@@ -67,32 +57,23 @@ def reader(source: Source) -> LineReader:
             if not isinstance(each.get("input"), str) or not isinstance(each.get("output"), str):
                 raise Malformed("input and output must be text")
         record = line.records[-1]
-        score = number_again(record.get("score"))
-        if score is not None and not is_number(score):
-            raise Malformed(f"score must be a number, not {score!r:.60}")
+        score = number(number_again(record.get("score")), "score")
         step, uid = whole(number_again(record.get("step", step_of_file)), "step"), _uid(record)
         named = line.records[0]["input"] if uid is None else uid.sample
         sample_index = samples.setdefault((step, named), line.number - 1)
         rollout_n = rollouts.get((step, sample_index), 0) if uid is None or uid.session is None else uid.session
         rollouts[step, sample_index] = rollouts.get((step, sample_index), 0) + 1
-        place = place_of(
-            source, line, source.trajectory_id(line, step), step=step, sample_index=sample_index, rollout_n=rollout_n,
-            validate=source.target.validate,
-        )  # fmt: skip
+        own_id = source.trajectory_id(line, step)
+        draft = source.draft(line, "verl", own_id, step=step, sample_index=sample_index, rollout_n=rollout_n)
+        for each in line.records:
+            draft.op("generate", "llm", inputs={"prompt": each["input"]}, outputs={"content": each["output"]})
         extra = {
             name: value if _IS_TEXT.search(name.lower()) else number_again(value)
             for name, value in record.items()
             if name not in _OWN and value is not None
         }
-        tags = {name: value for name, value in extra.items() if not is_number(value)}
-        at, end = line.time_ns, line.time_ns + len(line.records)
-        rows = [trajectory_row(place, "verl", at, end, tags)]
-        for number, each in enumerate(line.records):
-            prompt, reply = {"prompt": each["input"]}, {"content": each["output"]}
-            rows.append(span_row(place, number, "generate", "llm", at + number, inputs=prompt, outputs=reply))
         terms = {name: float(value) for name, value in extra.items() if is_number(value)}
-        if score is not None or terms:
-            rows.append(score_row(place, score, terms, end))
-        return rows
+        draft.reward(score, terms)
+        return draft.finish({name: value for name, value in extra.items() if name not in terms})
 
     return read

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.backends import load
+from rolltrace.exchange.draft import time_of
 from rolltrace.exchange.import_rows import number_again
 from rolltrace.exchange.import_traces import kind_by_name, reader_of, write_traces
-from rolltrace.exchange.import_turns import time_of
 from rolltrace.exchange.importer import LineReader, Source
 from rolltrace.record import OP_KINDS
 

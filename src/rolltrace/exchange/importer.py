@@ -7,6 +7,7 @@ elsewhere is left out and counted.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import xxhash
 
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
+from rolltrace.exchange.draft import Draft
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
 from rolltrace.exchange.import_tables import ImportTables
 from rolltrace.exchange.json_records import JsonRecord, read_json_lines, read_json_records
@@ -23,6 +25,7 @@ from rolltrace.exchange.opening import open_regular
 from rolltrace.files import is_store
 from rolltrace.record import FLAGS
 
+_DIGITS = re.compile(r"([0-9]+)")
 _CHUNK_BYTES = 64 << 20
 """How much text goes into one batch. If this changed, a file whose import was killed could be there twice."""
 
@@ -115,6 +118,22 @@ class Source:
         self._occurrences[same] += 1
         return xxhash.xxh3_128_hexdigest(same + number.to_bytes(8, "big"))
 
+    def draft(
+        self,
+        line: Line,
+        name: str,
+        trajectory_id: str | None = None,
+        *,
+        start_ns: int | None = None,
+        validate: bool = False,
+        **where: Any,
+    ) -> Draft:
+        """Begin the trajectory of a line, in the project and experiment that were asked for."""
+        project, experiment = self.target.named()
+        own_id, validate = trajectory_id or self.trajectory_id(line), validate or self.target.validate
+        place = ImportedPlace(own_id, project, experiment, validate=validate, **where)
+        return Draft(place, name, start_ns or line.time_ns)
+
     def lines(self) -> Iterator[Line | BadLine]:
         """What the file says of each trajectory, or what is wrong with a line."""
         begun: Line | None = None
@@ -175,26 +194,21 @@ class ImportReport(NamedTuple):
     """Lines, and files that could not be read."""
 
 
-class _Reading:
-    """How far reading has come."""
-
-    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def advance(self, size: int) -> None:
-        self._done += size
-        self._progress(min(self._done, self._total - 1), self._total)
-
-    def finish(self) -> None:
-        self._progress(self._total, self._total)
-
-
 FilesOf = Callable[[Path], list[Path]]
 
 
+def find_files(folder: Path, *patterns: str, name: str = ".*") -> list[Path]:
+    """The files of a folder that the first pattern with any finds, 9 before 10; `name` is what all of a name match."""
+    for pattern in patterns:
+        files = [each for each in folder.glob(pattern) if re.fullmatch(name, each.name) and each.is_file()]
+        if files:
+            return sorted(files, key=lambda each: [int(p) if p.isdecimal() else p for p in _DIGITS.split(str(each))])
+    return []
+
+
 def jsonl_files(folder: Path) -> list[Path]:
-    """The `.jsonl` files of a folder, 9 before 10."""
-    return sorted(folder.glob("*.jsonl"), key=lambda each: (len(each.name), each.name))
+    """The `.jsonl` files of a folder."""
+    return find_files(folder, "*.jsonl")
 
 
 def import_files(
@@ -236,13 +250,19 @@ def import_files(
             report(BadLine(path, 0, error.strerror or str(error)))
     readers = [reader_of(source) for source in sources]
     tables, redactor = ImportTables(target.store), Redactor.of(target.store)
-    reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
+    total, done = sum(source.path.stat().st_size for source in sources), 0
+
+    def advance(size: int) -> None:
+        nonlocal done
+        done += size
+        progress(min(done, total - 1), total)
+
     imported = already_there = 0
     for source, reader in zip(sources, readers):
-        added, skipped = _import_file(source, reader, tables, redactor, report, reading)
+        added, skipped = _import_file(source, reader, tables, redactor, report, advance)
         imported += added
         already_there += skipped
-    reading.finish()
+    progress(total, total)
     return ImportReport(imported, already_there, len(bad))
 
 
@@ -252,7 +272,7 @@ def _import_file(
     tables: ImportTables,
     redactor: Redactor,
     report: Callable[[BadLine], None],
-    reading: _Reading,
+    advance: Callable[[int], None],
 ) -> tuple[int, int]:
     read_ids, foreign, before = set[str](), tables.list_foreign(source.name), len(tables.ids)
     rows: list[ImportedRow] = []
@@ -275,7 +295,7 @@ def _import_file(
         # into the same chunks.
         texts = (text for each in read_rows if each.table is not FLAGS for text in each.fields.values())
         size += sum(len(text) for text in texts if isinstance(text, str))
-        reading.advance(len(line.raw))
+        advance(len(line.raw))
         if size >= _CHUNK_BYTES:
             tables.commit(source.name, chunk, rows)
             rows, size, chunk = [], 0, chunk + 1
@@ -305,9 +325,3 @@ def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine],
         if not inside:
             report(BadLine(path, 0, "no file of this format in this folder"))
         yield from inside
-
-
-def place_of(source: Source, line: Line, trajectory_id: str | None = None, /, **where: object) -> ImportedPlace:
-    """The place of a trajectory in the project and experiment that were asked for."""
-    project, experiment = source.target.named()
-    return ImportedPlace(trajectory_id or source.trajectory_id(line), project, experiment, **where)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ before anything is unpacked, because a few bytes of a compressed file can stand 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.importer import BadLine, Line, Source, json_lines, line_of
 from rolltrace.exchange.json_records import parse_record, read_document
 from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES
+from rolltrace.exchange.text import as_bytes
 
 _MOST_ROW_GROUP_BYTES = 2 << 30
 _ROWS_AT_ONCE = 32
@@ -44,11 +44,6 @@ def whole_session(source: Source) -> Iterator[Line | BadLine]:
             yield BadLine(source.path, line.number, f"a line is a JSON object, not {type(line.value).__name__}")
     if lines:
         yield Line(0, b"", {"lines": lines}, source.time_ns)
-
-
-def objects(lines: Any) -> list[dict[str, Any]]:
-    """The lines of a session, without what is none."""
-    return [each for each in lines if isinstance(each, dict)] if isinstance(lines, list) else []
 
 
 def document(source: Source, number: int, raw: bytes, inside: str = "") -> Line | BadLine:
@@ -100,11 +95,6 @@ def parquet_columns(path: Path) -> frozenset[str]:
         return frozenset(pq.read_schema(path).names)
     except (pa.ArrowException, OSError, ValueError):
         return frozenset()
-
-
-def as_bytes(value: Any) -> bytes:
-    """A value as bytes, the same for the same value: what the id of a trajectory without one is made of."""
-    return json.dumps(value, sort_keys=True, default=repr, separators=(",", ":")).encode()
 
 
 def _first_line(fault: BaseException) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -29,15 +28,15 @@ def json_text(value: Any, *, was_json: bool = False) -> str:
         value: Made of what Python makes of JSON, or of what `to_json` takes.
         was_json: It is of the first kind, so every key is text. NaN, infinity and large integers may be in it.
     """
-    if was_json and (encoded := _encode_plain(value)) is not None:
-        strict, text = value, encoded.decode()
-    else:
-        strict = _strict(value)
-        text = _encode(strict).decode()
+    encoded = _encode_plain(value) if was_json else None
+    if encoded is None:
+        value = to_json(value)
+        encoded = _encode(value)
+    text = encoded.decode()
     # Of ASCII only DEL is left that is not printable, which is sooner told than by a look at each character.
     if "\x7f" not in text if text.isascii() else text.isprintable():
         return text
-    return json.dumps(strict, separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _encode_plain(value: Any) -> bytes | None:
@@ -49,37 +48,6 @@ def _encode_plain(value: Any) -> bytes | None:
         return None if "\\ud" in _find_faults(value) else _encode(value)  # perhaps half of a pair of surrogates
     except (ValueError, OverflowError, TypeError, RecursionError):
         return None
-
-
-def _strict(value: Any) -> Any:
-    """As `to_json`, which looks at every number; most of them are token ids and logprobs, checked here in one go."""
-    kind = type(value)
-    if value is None or kind is bool or (kind is str and value.isascii()):
-        return value
-    if (kind is int and -(1 << 63) <= value < 1 << 64) or (kind is float and math.isfinite(value)):
-        return value
-    if kind is dict:
-        if _all_plain_texts(value):
-            return {key: item if item is None else _strict(item) for key, item in value.items()}
-    elif kind is list:
-        return value if value and _all_numbers(value) else [_strict(item) for item in value]
-    return to_json(value)
-
-
-def _all_plain_texts(keys: dict[Any, Any]) -> bool:
-    try:
-        return "".join(keys).isascii()
-    except TypeError:
-        return False
-
-
-def _all_numbers(values: list[Any]) -> bool:
-    if type(values[0]) not in (int, float):
-        return False
-    try:
-        return math.isfinite(sum(values)) and min(values) >= -(1 << 63) and max(values) < 1 << 64
-    except (TypeError, OverflowError):
-        return False
 
 
 def _number(value: dict[str, Any]) -> Any:
@@ -101,6 +69,19 @@ decoder = json.JSONDecoder(object_hook=_number)
 def parse(line: str | bytes) -> Any:
     """The value of a line that `json_text` wrote."""
     return json.loads(line, object_hook=_number)
+
+
+def parse_if_json(value: Any) -> Any:
+    """What JSON in a text stands for; the value itself if it is no text, or no JSON."""
+    try:
+        return parse(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def as_bytes(value: Any) -> bytes:
+    """A value as bytes, the same for the same value: what the id of a trajectory without one is made of."""
+    return json.dumps(value, sort_keys=True, default=repr, separators=(",", ":")).encode()
 
 
 def write_csv(out: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:

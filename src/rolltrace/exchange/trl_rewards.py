@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rolltrace.exchange.import_rows import Malformed, is_number
-from rolltrace.exchange.splitting import as_bytes, read_parquet
+from rolltrace.exchange.splitting import read_parquet
+from rolltrace.exchange.text import as_bytes
 
 OWN_COLUMNS = frozenset({"step", "prompt", "completion", "advantage"})
 _STD_EPSILON = 1e-4

@@ -1,0 +1,234 @@
+"""A trajectory while a format puts it together: its ops, turn by turn, its scores, and the rows that they become.
+
+Each model call has the whole conversation before it, as a call that was traced has. That grows with the square of a
+session's length, so beyond `_MAX_REPEATED_BYTES` a call has only what is new: readers put both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from rolltrace.drain import take_columns
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, op_id, row, without_nothing
+from rolltrace.exchange.text import as_bytes
+from rolltrace.record import MODEL_KINDS, SCORES, SPANS, TRAJECTORIES, Table
+
+_MAX_REPEATED_BYTES = 64 << 20
+_LAST_NS = (1 << 63) - 1
+
+
+class Draft:
+    """One trajectory. Its ops are told in the order in which they happened."""
+
+    def __init__(self, place: ImportedPlace, name: str, start_ns: int) -> None:
+        self.place = place
+        self._name, self._start_ns = name, start_ns
+        self.end_ns = start_ns
+        """When the last op ended; where times are not known, each op is a nanosecond after the one before."""
+        self._ops: list[ImportedRow] = []
+        self._events: list[tuple[Table, dict[str, Any]]] = []
+        self._messages: list[dict[str, Any]] = []
+        self._fresh: list[dict[str, Any]] = []
+        """What was said since the last reply, by others than tools, whose ops say it."""
+        self._size = self._repeated = 0
+
+    def op(
+        self,
+        name: str,
+        kind: str,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        *,
+        inputs: Any = None,
+        outputs: Any = None,
+        **columns: Any,
+    ) -> int:
+        """Something happened; returns the id of its op. Token columns of a model call are read off its values."""
+        taken = take_columns(inputs, outputs) if kind in MODEL_KINDS else {}  # and puts a word in their place
+        start = self.end_ns + 1 if start_ns is None else start_ns
+        end = max(start, start if end_ns is None else end_ns)
+        self.end_ns = max(self.end_ns, end)
+        own_id = op_id(self.place.trajectory_id, len(self._ops))
+        own = {"op_id": own_id, "name": name, "kind": kind, "start_ns": start, "end_ns": end, "status": "ok"}
+        self._ops.append(row(SPANS, self.place, {**own, **taken, "inputs": inputs, "outputs": outputs, **columns}))
+        return own_id
+
+    def say(self, role: str, content: Any, **more: Any) -> None:
+        """Somebody said something, which the next model call sees."""
+        message = {"role": role, "content": content, **more}
+        self._fresh.append(message)
+        self._add(message)
+
+    def reply(
+        self,
+        message: dict[str, Any],
+        *,
+        messages: list[dict[str, Any]] | None = None,
+        more_outputs: dict[str, Any] | None = None,
+        more_inputs: dict[str, Any] | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        name: str = "assistant",
+        kind: str = "llm",
+        **columns: Any,
+    ) -> None:
+        """The model answered.
+
+        Args:
+            message: Its message, in OpenAI's chat format.
+            messages: The messages that it was given, if that is known to be something else than all that was said.
+            more_outputs: What else stands in the outputs: usage, token ids, logprobs, finish reason.
+            more_inputs: What else stands in the inputs: the model, prompt token ids, sampling parameters.
+            start_ns: When the call began.
+            end_ns: When it ended.
+            name: What the op is called.
+            kind: `llm`, or `aux_llm` for a call of another model, which no later one sees.
+            **columns: Further columns.
+        """
+        if messages is not None and kind == "llm":
+            self._see(messages)
+        self._repeated += self._size
+        visible = self._messages if self._repeated <= _MAX_REPEATED_BYTES else self._fresh
+        visible = visible if kind == "llm" or messages is None else messages
+        inputs = {**({"messages": list(visible)} if visible else {}), **without_nothing(more_inputs or {})}
+        outputs = {**message, **without_nothing(more_outputs or {})}
+        self.op(name, kind, start_ns, end_ns, inputs=inputs, outputs=outputs, **columns)
+        if kind == "llm":
+            self._fresh = []
+            self._add(message)
+
+    def tool(
+        self,
+        call_id: Any,
+        result: Any,
+        *,
+        name: Any = None,
+        arguments: Any = None,
+        message: dict[str, Any] | None = None,
+        error: str | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> None:
+        """A tool was called. Name and arguments that are not told are those of the newest reply with this call.
+
+        `message` is what the model sees of it, if that is known.
+        """
+        if name is None:
+            name, arguments = self._find_call(call_id)
+        name = str(name or "tool")
+        failed = {} if error is None else {"status": "error", "error": error}
+        self.op(name, "tool", start_ns, end_ns, inputs=arguments, outputs=result, **failed)
+        content = error if result is None else result
+        call_id = call_id if isinstance(call_id, str) else None
+        self._add(message or {"role": "tool", "tool_call_id": call_id, "name": name, "content": content})
+
+    def add_message(self, message: dict[str, Any], *, said_before: bool = False, **reply: Any) -> None:
+        """A message of OpenAI's chat format as what it is: a reply, a tool call, or something that was said.
+
+        Args:
+            message: The message.
+            said_before: It was there before the rollout, whoever said it.
+            **reply: What is known of the model call, if it is a reply: see `reply`.
+        """
+        role, content = message.get("role"), message.get("content")
+        if role == "assistant" and not said_before:
+            self.reply(message, **reply)
+        elif role == "tool" and not said_before:
+            name, arguments = self._find_call(message.get("tool_call_id"))
+            has_failed = message.get("status") == "error" or message.get("is_error") is True
+            error = (content if isinstance(content, str) else "failed") if has_failed else None
+            name = message.get("name") or name or "tool"
+            self.tool(None, content, name=name, arguments=arguments, message=message, error=error)
+        else:
+            more = {key: value for key, value in message.items() if key not in ("role", "content")}
+            self.say(str(role or "user"), content, **more)
+
+    def begin_anew(self) -> None:
+        """What was said so far is not seen by the next model call: a session was compacted."""
+        self._messages, self._size = [], 0
+
+    def reward(self, value: float | None, terms: Mapping[str, Any] | None = None) -> None:
+        """The reward, and its terms, as far as there are any."""
+        if value is not None or terms:
+            self.score("reward", value, terms)
+
+    def score(self, name: str, value: Any = None, terms: Mapping[str, Any] | None = None, **columns: Any) -> None:
+        """A reward or another score; `time_ns` is the end of the trajectory, if not among the columns."""
+        self.event(SCORES, name=name, value=value, terms=dict(terms or {}), **columns)
+
+    def event(self, table: Table, **columns: Any) -> None:
+        """A row of another table; `time_ns` is the end of the trajectory, if not among the columns."""
+        self._events.append((table, columns))
+
+    def finish(
+        self, tags: Mapping[str, Any], *, end_ns: int | None = None, error: str | None = None, **columns: Any
+    ) -> list[ImportedRow]:
+        """All rows, that of the trajectory first; what was said after the last reply is an op of its own, `messages`.
+
+        Args:
+            tags: Those that are None are left out.
+            end_ns: When it ended, if that is known to be after its last op.
+            error: Why it failed, if it did.
+            **columns: Further columns of the trajectory.
+        """
+        if self._fresh:
+            self.op("messages", "env", outputs={"messages": self._fresh})
+        end_ns = max(end_ns or 0, self.end_ns)
+        status = "ok" if error is None else "error"
+        own = {"name": self._name, "start_ns": self._start_ns, "end_ns": end_ns, "status": status, "error": error}
+        own["tags"] = {name: value for name, value in tags.items() if value is not None}
+        rows = [row(TRAJECTORIES, self.place, {**own, **columns}), *self._ops]
+        return rows + [row(table, self.place, {"time_ns": end_ns, **event}) for table, event in self._events]
+
+    def _find_call(self, call_id: Any) -> tuple[Any, Any]:
+        """Name and arguments of the tool call with this id, in the newest reply that has it; None if none has."""
+        for message in reversed(self._messages):
+            calls = message.get("tool_calls") if message["role"] == "assistant" else None
+            for call in calls if isinstance(calls, list) else ():
+                function = call.get("function") if isinstance(call, dict) and call.get("id") == call_id else None
+                if isinstance(function, dict):
+                    return function.get("name"), function.get("arguments")
+        return None, None
+
+    def _see(self, messages: list[dict[str, Any]]) -> None:
+        """Take these messages for all that was said."""
+        first_other = next((at for at, (old, new) in enumerate(zip(self._messages, messages)) if old != new), None)
+        same = min(len(self._messages), len(messages)) if first_other is None else first_other
+        self._fresh = [message for message in messages[same:] if message.get("role") != "tool"]
+        self._size -= sum(len(as_bytes(message)) for message in self._messages[same:])
+        del self._messages[same:]
+        for message in messages[same:]:
+            self._add(message)
+
+    def _add(self, message: dict[str, Any]) -> None:
+        self._messages.append(message)
+        self._size += len(as_bytes(message))
+
+
+def tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """A tool call as it stands in a message of OpenAI's chat format."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def time_of(value: Any) -> int | None:
+    """Nanoseconds since 1970 of a time in ISO 8601 (UTC if it names no zone) or in seconds; None if it is none."""
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))  # 3.10 does not know the Z
+        except ValueError:
+            return None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+        since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        nanoseconds = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LAST_NS / 1e9:
+        nanoseconds = int(value * 1e9)
+    else:
+        return None
+    return nanoseconds if 0 < nanoseconds <= _LAST_NS else None
+
+
+def first_time(records: list[dict[str, Any]]) -> int | None:
+    """The first `timestamp` that one of these has."""
+    return next((time_ns for each in records if (time_ns := time_of(each.get("timestamp"))) is not None), None)
