@@ -178,8 +178,8 @@ def _input_messages(span: ReceivedSpan) -> list[Message]:
     messages = chat.from_parts(attributes.get("gen_ai.input.messages")) or _of_details(span, "gen_ai.input.messages")
     if not messages:
         messages = (
-            chat.from_openinference(attributes, "llm.input_messages.")
-            or chat.from_traceloop(attributes, "gen_ai.prompt.")
+            chat.from_attributes(attributes, "llm.input_messages", "user")
+            or chat.from_attributes(attributes, "gen_ai.prompt", "user")
             or chat.from_events(span.events)[0]
         )
     return system_messages + messages
@@ -199,8 +199,8 @@ def _reply(span: ReceivedSpan) -> Any:
     answers = (
         chat.from_parts(attributes.get("gen_ai.output.messages"))
         or _of_details(span, "gen_ai.output.messages")
-        or chat.from_openinference(attributes, "llm.output_messages.")
-        or chat.from_traceloop(attributes, "gen_ai.completion.")
+        or chat.from_attributes(attributes, "llm.output_messages", "assistant")
+        or chat.from_attributes(attributes, "gen_ai.completion", "assistant")
         or chat.from_events(span.events)[1]
     )
     if isinstance(whole, dict) and ("choices" in whole or not answers):

@@ -83,11 +83,13 @@ def read_protobuf(body: bytes) -> Received:
         BadRequest: it is none.
     """
     try:
-        return _collected(_protobuf_spans(body, _Items()))
+        return _collected(_spans(_read_message(_Items(), body, _REQUEST)))
     except BadRequest:
         raise
     except ValueError as fault:
         raise BadRequest(str(fault)) from None
+    except RecursionError:
+        raise BadRequest(_TOO_DEEP) from None
     except (IndexError, KeyError, struct.error, TypeError, AttributeError) as fault:
         raise BadRequest(f"not an ExportTraceServiceRequest in protobuf ({type(fault).__name__})") from None
 
@@ -102,7 +104,7 @@ def read_json(body: bytes) -> Received:
         if not _may_be_parsed(body):
             raise TooManyItems(_too_many("values", MAX_ITEMS))
         request = json.loads(body)
-        return _collected(_json_spans(request))
+        return _collected(_spans(request))
     except RecursionError:
         raise BadRequest(_TOO_DEEP) from None
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
@@ -177,109 +179,8 @@ def _too_many(what: str, most: int) -> str:
     return f"a request has at most {most:,} {what}; send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)"
 
 
-def _protobuf_spans(body: bytes, items: _Items) -> Iterator[ReceivedSpan]:
-    for number, resource_spans in items.fields(body):
-        if number != 1:
-            continue
-        resource: dict[str, Any] = {}
-        scopes = []
-        for inner, value in items.fields(_bytes(resource_spans)):
-            if inner == 1:
-                resource.update(_attributes(items, _bytes(value), 1))
-            elif inner == 2:
-                scopes.append(_bytes(value))
-        for scope_spans in scopes:
-            scope = ""
-            spans = []
-            for inner, value in items.fields(scope_spans):
-                if inner == 1:
-                    scope = " ".join(_text(part) for at, part in items.fields(_bytes(value)) if at in (1, 2))
-                elif inner == 2:
-                    spans.append(_bytes(value))
-            for span in spans:
-                yield _protobuf_span(items, span, resource, scope)
-
-
-def _protobuf_span(items: _Items, body: bytes, resource: dict[str, Any], scope: str) -> ReceivedSpan:
-    span = ReceivedSpan(b"", b"", b"", "", 0, 0, {}, resource, [], scope=scope)
-    for number, value in items.fields(body):
-        if number == 1:
-            span.trace_id = _bytes(value)
-        elif number == 2:
-            span.span_id = _bytes(value)
-        elif number == 4:
-            span.parent_id = _bytes(value)
-        elif number == 5:
-            span.name = _text(value)
-        elif number == 7:
-            span.start_ns = _number(value)
-        elif number == 8:
-            span.end_ns = _number(value)
-        elif number == 9:
-            span.attributes.update(_pair(items, _bytes(value), 0))
-        elif number == 11:
-            span.events.append(_protobuf_event(items, _bytes(value)))
-        elif number == 15:
-            for inner, part in items.fields(_bytes(value)):
-                if inner == 2:
-                    span.message = _text(part)
-                elif inner == 3:
-                    span.is_error = part == 2
-    if not any(span.parent_id):
-        span.parent_id = b""  # some write zeros for none
-    return span
-
-
-def _protobuf_event(items: _Items, body: bytes) -> SpanEvent:
-    event = SpanEvent(0, "", {})
-    for number, value in items.fields(body):
-        if number == 1:
-            event.time_ns = _number(value) & (_MOST_NS - 1)
-        elif number == 2:
-            event.name = _text(value)
-        elif number == 3:
-            event.attributes.update(_pair(items, _bytes(value), 0))
-    return event
-
-
-def _attributes(items: _Items, body: bytes, field: int, depth: int = 0) -> dict[str, Any]:
-    attributes: dict[str, Any] = {}
-    for number, value in items.fields(body):
-        if number == field:
-            attributes.update(_pair(items, _bytes(value), depth))
-    return attributes
-
-
-def _pair(items: _Items, body: bytes, depth: int) -> dict[str, Any]:
-    key, value = "", None
-    for number, part in items.fields(body):
-        if number == 1:
-            key = _text(part)
-        elif number == 2:
-            value = _any(items, _bytes(part), depth + 1)
-    return {key: value}
-
-
-def _any(items: _Items, body: bytes, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise BadRequest(_TOO_DEEP)
-    value: Any = None
-    for number, part in items.fields(body):
-        if number == 1:
-            value = _text(part)
-        elif number == 2:
-            value = bool(part)
-        elif number == 3:
-            value = part - (1 << 64) if isinstance(part, int) and part >= 1 << 63 else part
-        elif number == 4:
-            (value,) = struct.unpack("<d", _bytes(part))
-        elif number == 5:
-            value = [_any(items, _bytes(item), depth + 1) for at, item in items.fields(_bytes(part)) if at == 1]
-        elif number == 6:
-            value = _attributes(items, _bytes(part), 1, depth + 1)
-        elif number == 7:
-            value = _bytes(part)
-    return value
+def _text(value: int | bytes) -> str:
+    return _bytes(value).decode("utf-8", "replace")
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -288,37 +189,76 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def _text(value: int | bytes) -> str:
-    return _bytes(value).decode("utf-8", "replace")
-
-
 def _number(value: int | bytes) -> int:
     return value if isinstance(value, int) else int.from_bytes(value, "little")
 
 
-def _json_spans(request: Any) -> Iterator[ReceivedSpan]:
+def _signed(value: int | bytes) -> int:
+    number = _number(value)
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _float(value: int | bytes) -> float:
+    number: float = struct.unpack("<d", _bytes(value))[0]
+    return number
+
+
+_Schema = dict[int, tuple[str, Any]]
+"""Number of a field -> its name in OTLP's JSON, and how it is read: by a function, as a message, as a list of them."""
+_VALUE: _Schema = {
+    1: ("stringValue", _text), 2: ("boolValue", bool), 3: ("intValue", _signed), 4: ("doubleValue", _float),
+    7: ("bytesValue", _bytes),
+}  # fmt: skip
+_PAIR: _Schema = {1: ("key", _text), 2: ("value", _VALUE)}
+_VALUE.update({5: ("arrayValue", {1: ("values", [_VALUE])}), 6: ("kvlistValue", {1: ("values", [_PAIR])})})
+_EVENT: _Schema = {1: ("timeUnixNano", _number), 2: ("name", _text), 3: ("attributes", [_PAIR])}
+_SPAN: _Schema = {
+    1: ("traceId", _bytes), 2: ("spanId", _bytes), 4: ("parentSpanId", _bytes), 5: ("name", _text),
+    7: ("startTimeUnixNano", _number), 8: ("endTimeUnixNano", _number), 9: ("attributes", [_PAIR]),
+    11: ("events", [_EVENT]), 15: ("status", {2: ("message", _text), 3: ("code", _number)}),
+}  # fmt: skip
+_SCOPE_SPANS: _Schema = {1: ("scope", {1: ("name", _text), 2: ("version", _text)}), 2: ("spans", [_SPAN])}
+_RESOURCE_SPANS: _Schema = {1: ("resource", {1: ("attributes", [_PAIR])}), 2: ("scopeSpans", [_SCOPE_SPANS])}
+_REQUEST: _Schema = {1: ("resourceSpans", [_RESOURCE_SPANS])}
+
+
+def _read_message(items: _Items, body: bytes, schema: _Schema) -> dict[str, Any]:
+    """A message of protobuf as OTLP's JSON has it, with ids and bytes as they are."""
+    message: dict[str, Any] = {}
+    for number, value in items.fields(body):
+        if number not in schema:
+            continue
+        name, kind = schema[number]
+        if isinstance(kind, list):
+            message.setdefault(name, []).append(_read_message(items, _bytes(value), kind[0]))
+        else:
+            message[name] = _read_message(items, _bytes(value), kind) if isinstance(kind, dict) else kind(value)
+    return message
+
+
+def _spans(request: Any) -> Iterator[ReceivedSpan]:
     for resource_spans in _list(request, "resourceSpans"):
-        resource = _json_attributes(resource_spans.get("resource") or {})
+        resource = _attributes(resource_spans.get("resource") or {})
         for scope_spans in _list(resource_spans, "scopeSpans"):
             named = scope_spans.get("scope") or {}
             scope = " ".join(str(named[name]) for name in ("name", "version") if named.get(name))
             for span in _list(scope_spans, "spans"):
                 status = span.get("status") or {}
-                parent = _hex(span.get("parentSpanId"))
+                parent = _id(span.get("parentSpanId"))
                 yield ReceivedSpan(
-                    _hex(span.get("traceId")),
-                    _hex(span.get("spanId")),
+                    _id(span.get("traceId")),
+                    _id(span.get("spanId")),
                     parent if any(parent) else b"",
                     str(span.get("name") or ""),
                     int(span.get("startTimeUnixNano") or 0),
                     int(span.get("endTimeUnixNano") or 0),
-                    _json_attributes(span),
+                    _attributes(span),
                     resource,
                     [
                         SpanEvent(
                             int(event.get("timeUnixNano") or 0) & (_MOST_NS - 1),
                             str(event.get("name") or ""),
-                            _json_attributes(event),
+                            _attributes(event),
                         )
                         for event in _list(span, "events")
                     ],
@@ -335,15 +275,17 @@ def _list(record: Any, name: str) -> list[dict[str, Any]]:
     return items
 
 
-def _hex(value: Any) -> bytes:
-    return bytes.fromhex(value) if isinstance(value, str) else b""
+def _id(value: Any) -> bytes:
+    if isinstance(value, str):
+        return bytes.fromhex(value)
+    return value if isinstance(value, bytes) else b""
 
 
-def _json_attributes(record: dict[str, Any]) -> dict[str, Any]:
-    return {str(each.get("key") or ""): _json_any(each.get("value") or {}, 1) for each in _list(record, "attributes")}
+def _attributes(record: dict[str, Any]) -> dict[str, Any]:
+    return {str(each.get("key") or ""): _value(each.get("value") or {}, 1) for each in _list(record, "attributes")}
 
 
-def _json_any(value: dict[str, Any], depth: int) -> Any:
+def _value(value: dict[str, Any], depth: int) -> Any:
     if depth > _DEEPEST:
         raise BadRequest(_TOO_DEEP)
     for name, inner in value.items():
@@ -353,14 +295,14 @@ def _json_any(value: dict[str, Any], depth: int) -> Any:
             return float(inner)
         if name == "intValue":
             number = int(inner)
-            return number if abs(number) < _MOST_NS else str(number)
+            return number if -_MOST_NS <= number < _MOST_NS else str(number)
         if name == "bytesValue":
-            return base64.b64decode(inner)
+            return inner if isinstance(inner, bytes) else base64.b64decode(inner)
         if name == "arrayValue":
-            return [_json_any(each, depth + 2) for each in _list(inner, "values")]
+            return [_value(each, depth + 2) for each in _list(inner, "values")]
         if name == "kvlistValue":
             pairs = _list(inner, "values")
-            return {str(each.get("key") or ""): _json_any(each.get("value") or {}, depth + 2) for each in pairs}
+            return {str(each.get("key") or ""): _value(each.get("value") or {}, depth + 2) for each in pairs}
     return None
 
 

@@ -8,7 +8,6 @@ and Traceloop's (`gen_ai.prompt.0.content`).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,14 +15,14 @@ from rolltrace.collect.otlp import SpanEvent
 from rolltrace.messages import read_message
 
 Message = dict[str, Any]
-_INDEX = re.compile(r"(\d{1,6})(?:\.(.*))?")
+_WRAPPERS = frozenset({"message", "message_content", "tool_call", "image"})
+_MAX_LEVELS, _MAX_DIGITS = 12, 6
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
-_MOST_MESSAGES = 100_000
 
 
 def parsed(value: Any) -> Any:
@@ -58,15 +57,14 @@ def from_events(events: list[SpanEvent]) -> tuple[list[Message], list[Message]]:
     for event in events:
         fields = {name: parsed(value) for name, value in event.attributes.items()}
         if event.name in _EVENT_ROLES:
-            prompt.append({"role": _EVENT_ROLES[event.name], **_without_names(fields)})
+            prompt.append({"role": _EVENT_ROLES[event.name], **_message_fields(fields)})
         elif event.name == "gen_ai.choice":
             message = fields.get("message")
-            inner = message if isinstance(message, dict) else fields
-            answers.append({"role": "assistant", **_without_names(inner)})
+            answers.append({"role": "assistant", **_message_fields(message if isinstance(message, dict) else fields)})
     return prompt, answers
 
 
-def _without_names(fields: dict[str, Any]) -> dict[str, Any]:
+def _message_fields(fields: dict[str, Any]) -> dict[str, Any]:
     field_names = ("role", "content", "tool_calls", "id", "name", "tool_call_id")
     message = {name: value for name, value in fields.items() if name in field_names and value is not None}
     if "id" in message:
@@ -74,73 +72,55 @@ def _without_names(fields: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-def flattened(attributes: dict[str, Any], prefix: str) -> list[Any]:
-    """A list that was spread over attributes `PREFIX.0.NAME`, with what is in it put together again."""
-    items: dict[int, dict[str, Any]] = {}
+def from_attributes(attributes: dict[str, Any], prefix: str, role: str) -> list[Message]:
+    """Messages that were spread over attributes, as OpenInference and older releases of Traceloop write them.
+
+    Args:
+        attributes: Those of a span, such as `PREFIX.0.message.role`, or `PREFIX.0.role`.
+        prefix: `llm.input_messages`, `llm.output_messages`, `gen_ai.prompt` or `gen_ai.completion`.
+        role: Who speaks where nobody is named.
+    """
+    tree: dict[str, Any] = {}
     for name, value in attributes.items():
-        match = _INDEX.fullmatch(name[len(prefix) :]) if name.startswith(prefix) else None
-        if match is not None and len(items) < _MOST_MESSAGES:
-            item = items.setdefault(int(match[1]), {})
-            item[match[2] or ""] = value
-    return [items[at] for at in sorted(items)]
-
-
-def from_openinference(attributes: dict[str, Any], prefix: str) -> list[Message]:
-    """`llm.input_messages.` or `llm.output_messages.`"""
+        if name.startswith(f"{prefix}."):
+            _plant(tree, name[len(prefix) + 1 :].split("."), value)
     messages = []
-    for fields in flattened(attributes, prefix):
-        own = {name.removeprefix("message."): value for name, value in fields.items()}
-        message: Message = {"role": own.get("role") or "user", "content": own.get("content")}
-        contents = flattened(own, "contents.")
-        if contents and message["content"] is None:
-            message["content"] = [_content(each) for each in contents]
-        calls = flattened(own, "tool_calls.")
-        if calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.get("tool_call.id"),
-                    "type": "function",
-                    "function": {
-                        "name": call.get("tool_call.function.name"),
-                        "arguments": call.get("tool_call.function.arguments"),
-                    },
-                }
-                for call in calls
-            ]
-        for name in ("tool_call_id", "name"):
-            if own.get(name) is not None:
-                message[name] = own[name]
-        messages.append(message)
-    return messages
+    for fields in _objects(_gather(tree)):
+        own: Message = {"role": role, **{name: value for name, value in fields.items() if value is not None}}
+        if isinstance(own.get("contents"), list):
+            own.setdefault("content", [_content(part) for part in _objects(own["contents"])])
+        if prefix.startswith("gen_ai."):  # Traceloop has the parts of a message as JSON
+            own["content"] = parsed(own.get("content"))
+        messages.append(own)
+    return _read(messages)
 
 
-def _content(fields: dict[str, Any]) -> dict[str, Any]:
-    own = {name.removeprefix("message_content."): value for name, value in fields.items()}
-    if own.get("type") == "image":
-        return {"type": "image_url", "image_url": {"url": own.get("image.image.url")}}
-    return {"type": "text", "text": own.get("text", "")} if own.get("type", "text") == "text" else own
+def _plant(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    """Put a value where its path leads; without the words that OpenInference has around each message, part and call."""
+    path = [part for part in path if part not in _WRAPPERS]
+    if not 0 < len(path) <= _MAX_LEVELS:
+        return
+    for part in path[:-1]:
+        inner = tree.setdefault(part, {})
+        if not isinstance(inner, dict):
+            return
+        tree = inner
+    tree[path[-1]] = value
 
 
-def from_traceloop(attributes: dict[str, Any], prefix: str) -> list[Message]:
-    """`gen_ai.prompt.` or `gen_ai.completion.`, as older releases write them."""
-    messages = []
-    for fields in flattened(attributes, prefix):
-        role = fields.get("role") or ("assistant" if "completion" in prefix else "user")
-        message: Message = {"role": role, "content": parsed(fields.get("content"))}
-        calls = flattened(fields, "tool_calls.")
-        if calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.get("id"),
-                    "type": "function",
-                    "function": {"name": call.get("name"), "arguments": call.get("arguments")},
-                }
-                for call in calls
-            ]
-        if fields.get("tool_call_id") is not None:
-            message["tool_call_id"] = fields["tool_call_id"]
-        messages.append(message)
-    return messages
+def _gather(tree: Any) -> Any:
+    """What was planted, with lists in the place of objects whose names are numbers."""
+    if not isinstance(tree, dict):
+        return tree
+    if all(part.isdecimal() and len(part) <= _MAX_DIGITS for part in tree):
+        return [_gather(tree[part]) for part in sorted(tree, key=int)]
+    return {name: _gather(value) for name, value in tree.items()}
+
+
+def _content(part: dict[str, Any]) -> dict[str, Any]:
+    if part.get("type") == "image":
+        return {"type": "image_url", "image_url": {"url": part.get("url")}}
+    return {"type": "text", "text": part.get("text", "")} if part.get("type", "text") == "text" else part
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
