@@ -178,7 +178,6 @@ def test_files_that_killed_processes_left(store: Path, capsys: pytest.CaptureFix
     left = [
         store / ".format.json.0a1b2c3d.999999999.new",
         host / "20260101T000000-999999999-abcdabcd-000000.new",
-        host / "20260101T000000-999999999-abcdabcd-000000.open",
     ]
     for path in left:
         path.touch(0o600)
@@ -205,7 +204,7 @@ def test_a_data_file_that_a_killed_process_did_not_finish(store: Path, capsys: p
 
 
 def test_half_a_file_that_was_to_replace_another_is_found(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ("format.json", "journal/host/w-000001.open", "outbox/otlp/state.json", "tokenizers/f.json")
+    files = ("format.json", "journal/host/w-000001.state", "outbox/otlp/state.json", "tokenizers/f.json")
     left = []
     with ExitStack() as at_work:
         for file in files:
@@ -253,7 +252,7 @@ def test_losses_by_choice_are_no_problem_others_are(tmp_path: Path, capsys: pyte
 
 
 def test_a_full_disk(store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rolltrace.doctor.surroundings._ENOUGH_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr("rolltrace.doctor.contents._ENOUGH_FREE_BYTES", 1 << 62)
     (problem,) = examine(store, capsys)
     assert problem["check"] == "disk"
 
@@ -273,7 +272,7 @@ def test_a_check_that_fails_does_not_hide_the_others(
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 
     monkeypatch.setattr("rolltrace.query.Store.damaged", fail)
-    monkeypatch.setattr("rolltrace.doctor.surroundings._ENOUGH_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr("rolltrace.doctor.contents._ENOUGH_FREE_BYTES", 1 << 62)
     assert [each["check"] for each in examine(store, capsys)] == ["tables", "disk"]
 
 

@@ -1,9 +1,11 @@
-"""What is in the store: hosts, tables, rows, losses, scores, and the checks of trajectories themselves."""
+"""What is in the store, and what it depends on: hosts, tables, rows, losses, scores, checks of trajectories, backends,
+room on the disk, what our own processes logged."""
 
 from __future__ import annotations
 
-import json
+import os
 import shlex
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace._address import address_in
-from rolltrace._amounts import counted, duration
+from rolltrace._amounts import counted, duration, size
 from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
-from rolltrace.journal import SegmentReader, journal_files, journal_folder
-from rolltrace.tables import TABLE_SCHEMAS
+from rolltrace.drain import find_waiting
+from rolltrace.files import open_private
+from rolltrace.journal import SegmentReader, journal_files, journal_folder, journal_folders
+from rolltrace.tables import LOG, TABLE_SCHEMAS, find_torn_entry
 
 _FEW = 3
-_MOST_NAMED = 10
-_CLOCK_SEC = 60.0
+_MAX_NAMED = 10
+_MAX_CLOCK_SEC = 60.0
+_ENOUGH_FREE_BYTES = 512 << 20
+_LOG_LINES = 3
+_LOG_BYTES = 64 << 10
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see: rolltrace docs config",
     "disk_full": "free some disk space; see: df -h",
@@ -54,13 +61,13 @@ def check_hosts(store: Path) -> Iterator[Finding]:
             continue
         ahead[path.parent.name] = max(difference_sec, ahead.get(path.parent.name, 0.0))
     for host, difference_sec in sorted(ahead.items()):
-        if difference_sec > _CLOCK_SEC:
+        if difference_sec > _MAX_CLOCK_SEC:
             what = f"its clock is {_age(difference_sec)} ahead of the file system's"
             yield Finding(
                 "problem", "clocks", what, host, "correct the clock: of two scores, the one with the later time counts"
             )
     latest = _latest_ns(store) / 1e9 - time.time()
-    if latest > _CLOCK_SEC:
+    if latest > _MAX_CLOCK_SEC:
         what = f"there are times up to {_age(latest)} ahead of this host's clock"
         do = command("sql 'select worker, max(start_ns) from ops group by worker order by 2 desc'", store)
         yield Finding("problem", "clocks", what, "", do)
@@ -83,7 +90,7 @@ def check_tables(store: Path) -> Iterator[Finding]:
         yield Finding("ok", "tables", f"{counted(files, 'row')} at {address.url}; their content is not checked there")
         return
     bad = 0
-    for path in _torn_entries(address.folder):
+    for path in filter(None, (find_torn_entry(address.folder / schema.name / LOG) for schema in TABLE_SCHEMAS)):
         bad += 1
         what = "the newest entry of a log is incomplete, as a power cut leaves it; its rows are still in the journals"
         yield Finding("problem", "tables", what, str(path), command("drain --once", store))
@@ -99,17 +106,6 @@ def check_tables(store: Path) -> Iterator[Finding]:
     if not bad:
         stored = opened(store).stored()
         yield Finding("ok", "tables", f"{counted(stored.files, 'file')}, every byte as it was written")
-
-
-def _torn_entries(folder: Path) -> Iterator[Path]:
-    for schema in TABLE_SCHEMAS:
-        entries = sorted((folder / schema.name / "_delta_log").glob("*.json"))
-        try:
-            lines = entries[-1].read_bytes().splitlines() if entries else [b"{}"]
-            if not [json.loads(line) for line in lines]:
-                yield entries[-1]
-        except ValueError:
-            yield entries[-1]
 
 
 def check_rows(store: Path) -> Iterator[Finding]:
@@ -133,7 +129,7 @@ def check_running(store: Path) -> Iterator[Finding]:
 
     rows = pulse_of(opened(store)).rows
     hung = [row for row in rows if row["pace"] == "hung"]
-    for row in hung[:_MOST_NAMED]:
+    for row in hung[:_MAX_NAMED]:
         waits = [("no op", row["idle_s"], row["idle_p95_s"]), (row["current_op"], row["op_age_s"], row["op_p95_s"])]
         told = [
             f"{what} for {duration(age_s)}" + (f" (usually {duration(p95_s)} at most)" if p95_s is not None else "")
@@ -169,7 +165,7 @@ def check_scores(store: Path) -> Iterator[Finding]:
     what = f"{counted(len(unmatched), 'score')} without a trajectory: none that they may mean had begun by then"
     do = command("sql 'select * from unmatched_scores'", store)
     yield Finding("note", "scores", f"{what} (not traced, not here yet, or begun later)", "", do)
-    for row in unmatched[:_MOST_NAMED]:
+    for row in unmatched[:_MAX_NAMED]:
         when = "" if row["time_ns"] is None else f", given {_utc(row['time_ns'])}"
         whose = f"{row['project']} / {row['experiment']}"
         source = f" by {row['worker']}" + (f" of run {row['run']}" if row["run"] else "")
@@ -210,3 +206,58 @@ def check_checks(store: Path) -> Iterator[Finding]:
         what = f"{row['name']} failed on {counted(row['count'], 'trajectory')}, at last with {row['error']}"
         where = shlex.quote(f"flag = '{CHECK_FAILED.name}'")
         yield Finding("problem", "checks", what, "", f"rolltrace ls --where {where} {shlex.quote(str(store))}")
+
+
+def check_backends(store: Path) -> Iterator[Finding]:
+    from rolltrace.keeper import reports
+
+    for report in reports(opened(store)):
+        name = report.backend
+        again = command(f"sync --to {shlex.quote(name)}", store)
+        what = f"{name}: {report.in_words()}"
+        if report.stopped:
+            yield Finding("problem", "backends", what, "", f"when that is fixed: {again}")
+        elif report.pending and not report.at_work:
+            yield Finding("problem", "backends", f"{what}; no sender is running", "", again)
+        elif report.pending and report.last_error:
+            yield Finding("problem", "backends", what, "", "it is tried again by itself; see the vendor's own log")
+        else:
+            yield Finding("ok", "backends", what)
+        for reason, count in sorted(report.reasons.items()):
+            yield Finding("note", "backends", f"{name} refused {counted(count, 'trajectory')}: {reason}")
+
+
+def check_disk(store: Path) -> Iterator[Finding]:
+    free = shutil.disk_usage(store).free
+    waiting = sum(find_waiting(store).values())
+    what = f"{size(free)} free, {size(waiting)} to drain"
+    if free < max(_ENOUGH_FREE_BYTES, waiting):
+        yield Finding("problem", "disk", what, str(store), f"df -h {shlex.quote(str(store))}; rolltrace prune --help")
+    else:
+        yield Finding("ok", "disk", what)
+
+
+def check_log(store: Path) -> Iterator[Finding]:
+    from rolltrace.keeper import Cleaner
+
+    cleaner = Cleaner(store)
+    for path in sorted(
+        [*(folder / "drainer.log" for folder in journal_folders(store)), *(store / "outbox").glob("*/*/sender.log")]
+    ):
+        try:
+            with open_private(path) as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_BYTES))
+                lines = log.read(_LOG_BYTES).decode(errors="replace").rstrip().split("\n")
+        except OSError:
+            continue
+        if any(lines):
+            who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.parent.name}"
+            what = cleaner.text(f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:]))
+            yield Finding("note", path.stem, what, "", f"tail {shlex.quote(str(path))}")
+
+
+UNDERSTANDING = (
+    check_hosts, check_tables, check_rows, check_running, check_losses, check_scores, check_checks, check_backends,
+)  # fmt: skip
+"""The checks that have to understand the store."""
+CHECKS = (*UNDERSTANDING, check_disk, check_log)

@@ -1,4 +1,4 @@
-"""Check a store and say what to do about what is wrong. A new check is a function in one of these files, named here."""
+"""Check a store and say what to do about what is wrong. A new check is a function in `files` or `contents`."""
 
 from __future__ import annotations
 
@@ -7,37 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rolltrace._frameworks import frameworks
-from rolltrace.doctor.contents import (
-    check_checks,
-    check_hosts,
-    check_losses,
-    check_rows,
-    check_running,
-    check_scores,
-    check_tables,
-)
-from rolltrace.doctor.files import (
-    check_access,
-    check_format,
-    check_journals,
-    check_leftovers,
-    check_permissions,
-    check_strange,
-)
+from rolltrace.doctor import contents, files
 from rolltrace.doctor.finding import SHARE, Finding, opened
-from rolltrace.doctor.kinds import check_kinds
-from rolltrace.doctor.surroundings import check_backends, check_disk, check_log
 from rolltrace.errors import RolltraceError
 from rolltrace.files import owner_of, write_problem
-
-_UNDERSTANDING = (
-    check_hosts, check_tables, check_rows, check_running, check_losses, check_scores, check_checks, check_backends,
-)  # fmt: skip
-"""The checks that have to understand the store."""
-_CHECKS = (
-    check_format, check_access, check_kinds, check_permissions, check_journals, check_strange, check_leftovers,
-    *_UNDERSTANDING, check_disk, check_log,
-)  # fmt: skip
 
 
 def examine_store(store: Path) -> Iterator[Finding]:
@@ -46,8 +19,8 @@ def examine_store(store: Path) -> Iterator[Finding]:
     opened.cache_clear()
     problem, owner = write_problem(store), owner_of(store)
     whose = "where the store can be written" if owner is None else f"as {owner}"
-    for check in _CHECKS:
-        if not readable and check in _UNDERSTANDING:  # of a newer format: who knows what it says
+    for check in (*files.CHECKS, *contents.CHECKS):
+        if not readable and check in contents.UNDERSTANDING:  # of a newer format: who knows what it says
             continue
         try:
             for finding in check(store):

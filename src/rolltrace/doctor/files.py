@@ -1,10 +1,13 @@
-"""What can be checked without understanding the data: format, access, permissions, journals, leftovers."""
+"""What can be checked without understanding the data: format, access, permissions, kinds of files, journals."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import stat
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from rolltrace._address import address_in
@@ -22,7 +25,11 @@ from rolltrace.journal import (
     strange_files,
     undrained_elsewhere,
 )
-from rolltrace.tables import STORE_FORMAT, TableStore, hidden_files
+from rolltrace.tables import STORE_FORMAT, TABLE_SCHEMAS, TableStore, hidden_files
+
+_WALKED = ("tokenizers", "pass", "outbox", "unreadable", "live", *(schema.name for schema in TABLE_SCHEMAS))
+_FOLDERS = (*_WALKED, "journal")
+_MAX_NAMED = 20
 
 
 def check_format(store: Path) -> Iterator[Finding]:
@@ -65,6 +72,45 @@ def check_access(store: Path) -> Iterator[Finding]:
         yield Finding("ok", "access", "the store is yours")
 
 
+def check_kinds(store: Path) -> Iterator[Finding]:
+    """Whether everything is a plain file or folder, and no way out of the store. Readers leave alone what is not;
+    journals have checks of their own."""
+    strange = list(islice(_strange(store), _MAX_NAMED + 1))
+    for path, what in strange[:_MAX_NAMED]:
+        yield Finding("problem", "files", what, str(path), f"mv {shlex.quote(str(path))} /somewhere/else")
+    if len(strange) > _MAX_NAMED:
+        yield Finding("problem", "files", "and more of these", str(store), f"ls -lR {shlex.quote(str(store))}")
+    if not strange:
+        yield Finding("ok", "files", "plain files and folders only")
+
+
+def _strange(store: Path) -> Iterator[tuple[Path, str]]:
+    for entry in sorted(os.scandir(store), key=lambda entry: entry.name):
+        yield from _of(Path(entry.path), entry.name in _FOLDERS, entry.stat(follow_symlinks=False).st_mode)
+    for name in _WALKED:
+        if (store / name).is_symlink():
+            continue
+        for parent, folders, files in os.walk(store / name):
+            for each in sorted((*folders, *files)):
+                path = Path(parent, each)
+                try:
+                    mode = path.lstat().st_mode
+                except OSError:  # removed since it was listed
+                    continue
+                yield from _of(path, None, mode)
+
+
+def _of(path: Path, is_folder: bool | None, mode: int) -> Iterator[tuple[Path, str]]:
+    if stat.S_ISLNK(mode):
+        yield path, "a symbolic link, which is not followed"
+    elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        yield path, "a pipe, socket or device, which is not opened"
+    elif is_folder is True and not stat.S_ISDIR(mode):
+        yield path, "a file where a folder should be"
+    elif is_folder is False and stat.S_ISDIR(mode) and path.suffix == ".json":
+        yield path, "a folder where a file should be"
+
+
 def check_permissions(store: Path) -> Iterator[Finding]:
     has_problem = False
     shared = is_shared(store)
@@ -78,7 +124,10 @@ def check_permissions(store: Path) -> Iterator[Finding]:
         has_problem = True
         yield unreadable("permissions", journals)
     folders = journal_folders(store)
-    for path in [*folders, *(path for kind in ("*.seg", "*.open") for folder in folders for path in folder.glob(kind))]:
+    for path in [
+        *folders,
+        *(path for kind in ("*.seg", "*.state") for folder in folders for path in folder.glob(kind)),
+    ]:
         try:
             mode = mode_of(path)
         except OSError:  # drained since it was listed
@@ -161,9 +210,6 @@ def check_leftovers(store: Path) -> Iterator[Finding]:
     from rolltrace.keeper import is_abandoned, unfinished_files
 
     has_problem = False
-    folders = journal_folders(store)
-    aside = (path.with_suffix("") for folder in folders for path in folder.glob("*.seg.aside"))
-    journals = {path.stem.rpartition("-")[0] for path in (*journal_files(store), *aside)}
     for path in unfinished_files(store):
         if is_abandoned(path, youngest_sec=0.0):
             has_problem = True
@@ -173,10 +219,8 @@ def check_leftovers(store: Path) -> Iterator[Finding]:
         has_problem = True
         what = "an unfinished data file of a process that was killed"
         yield Finding("problem", "leftovers", what, str(path), command("compact", store))
-    for path in (path for folder in folders for path in sorted(folder.glob("*.open"))):
-        if path.stem.rpartition("-")[0] not in journals:
-            has_problem = True
-            do = f"rm {shlex.quote(str(path))}"
-            yield Finding("problem", "leftovers", "open ops of a writer that is gone", str(path), do)
     if not has_problem:
         yield Finding("ok", "leftovers", "none")
+
+
+CHECKS = (check_format, check_access, check_kinds, check_permissions, check_journals, check_strange, check_leftovers)

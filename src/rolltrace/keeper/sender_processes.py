@@ -8,11 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from rolltrace.drain import Redactor
-from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_file
-from rolltrace.journal import SegmentReader, journal_files
-from rolltrace.tables import note_routes, outboxes, routes, sender_folder
+from rolltrace.tables import outboxes, routes, sender_folder
 
 STOPPED = 3
 """A sender's exit code: do not start it again, somebody must do something first."""
@@ -32,8 +29,6 @@ class SenderProcesses:
         self._in_threads: set[str] = set()
         self._started: dict[str, float] = {}
         self._stopped: set[str] = set()
-        self._seen_files: set[Path] = set()
-        self._redactor = Redactor.of(store)
 
     def wake(self, *, news: bool) -> None:
         """Start the senders that are needed and not at work.
@@ -41,20 +36,9 @@ class SenderProcesses:
         Args:
             news: There is something new in the store; senders that had nothing left to do are needed again.
         """
-        self._note_routes()
         for name in outboxes(self._store):
             if name not in self._stopped and routes(self._store, name):
                 self._ensure(name, news)
-
-    def _note_routes(self) -> None:
-        """From new journals: sending need not wait until they are drained."""
-        listed = set(journal_files(self._store))
-        for path in listed - self._seen_files:
-            try:
-                note_routes(self._store, self._redactor.segment(SegmentReader.open(path)).meta)
-            except (OSError, FormatError):  # drained meanwhile, or not ours
-                continue
-        self._seen_files = listed
 
     def _ensure(self, name: str, news: bool) -> None:
         if self._threads:

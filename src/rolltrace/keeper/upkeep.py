@@ -20,15 +20,15 @@ from rolltrace.journal import journal_files, journal_folder
 from rolltrace.keeper.owners import remove_abandoned
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.tables import (
+    MAX_BATCH_FILES,
     TABLE_SCHEMAS,
     Place,
     TableStore,
     address_in,
     compact_place,
-    find_moving,
-    fragmented_places,
     hidden_files,
     merge_batches,
+    moving_files,
     moving_places,
     place_late_scores,
     waiting_scores,
@@ -156,26 +156,20 @@ class Upkeep:
 
     def _compact(self, deadline: float) -> bool:
         """Compact steps that have settled, and merge small files of the others; whether there is more to do."""
-        steps = find_steps(self._tables)
         is_idle = time.monotonic() - self._news_at > _IDLE_SEC
         now_ms = time.time() * 1000
         self._unsettled = False
-        for place, step in steps.items():
+        for place, step in find_steps(self._tables).items():
             if self._damaged.get(place) == step.files:
                 continue
-            if not step.is_settled(now_ms, is_idle=is_idle):
-                self._unsettled = True
+            is_settled = step.is_settled(now_ms, is_idle=is_idle)
+            self._unsettled |= not is_settled
+            if not is_settled and step.files < MAX_BATCH_FILES:
                 continue
             if time.monotonic() > deadline:
                 return True
-            if compact_place(self._tables, place).damaged:
+            if (compact_place if is_settled else merge_batches)(self._tables, place).damaged:
                 self._damaged[place] = moving_places(self._tables).get(place, 0)
-        for place in fragmented_places(self._tables):
-            if place in steps and self._damaged.get(place) != steps[place].files:
-                if time.monotonic() > deadline:
-                    return True
-                if merge_batches(self._tables, place).damaged:
-                    self._damaged[place] = moving_places(self._tables).get(place, 0)
         return False
 
     def _retain(self) -> bool:
@@ -242,27 +236,17 @@ class MovingStep(NamedTuple):
 
 def find_steps(tables: TableStore) -> dict[Place, MovingStep]:
     """The steps that are moving, the oldest first."""
-    counts = moving_places(tables)
     newest_step: dict[tuple[str, str], int] = {}
     for file in tables.files("trajectories"):
         if file.place.step is not None:
             newest_step[file.place[:2]] = max(file.place.step, newest_step.get(file.place[:2], file.place.step))
-    newest_ms: dict[Place, int] = dict.fromkeys(counts, 0)
-    settled: dict[Place, int] = dict.fromkeys(counts, 0)
-    for schema in TABLE_SCHEMAS:
-        files = tables.files(schema.name)
-        moving = find_moving(files)
-        for file in files:
-            if file.is_settled and file.place in moving:
-                settled[file.place] += file.size_bytes
-            elif file.place in moving:
-                newest_ms[file.place] = max(newest_ms[file.place], file.time_ms)
-    return {
+    steps = {
         place: MovingStep(
-            counts[place],
-            newest_ms[place],
-            settled[place],
+            len(files),
+            max((file.time_ms for file in files if not file.is_settled), default=0),
+            sum(file.size_bytes for file in files if file.is_settled),
             place.step is not None and place.step < newest_step.get(place[:2], place.step),
         )
-        for place in sorted(counts, key=newest_ms.__getitem__)
+        for place, files in moving_files(tables).items()
     }
+    return dict(sorted(steps.items(), key=lambda item: item[1].newest_ms))

@@ -7,19 +7,18 @@ from rolltrace.tables.columns import (
     STORE_FORMAT,
     TABLE_SCHEMAS,
     TRAJECTORIES,
-    TableColumn,
     TableSchema,
 )
-from rolltrace.tables.compact import Compacted, compact_place, fragmented_places, merge_batches, moving_places
+from rolltrace.tables.compact import MAX_BATCH_FILES, compact_place, merge_batches, moving_files, moving_places
 from rolltrace.tables.data_file import find_problem, write_file
 from rolltrace.tables.late_scores import find_places, place_late_scores, waiting_scores
 from rolltrace.tables.live import LiveOp, LiveSnapshot, LiveWriter, read_live, remove_live, write_live
 from rolltrace.tables.log import TableVersion, open_version
 from rolltrace.tables.pass_files import forget_pass_rule, publish_pass_rules, read_pass_rules, write_pass_rule
-from rolltrace.tables.prune import PRUNED, Prunable, Pruned, find_prunable, prune_payloads
+from rolltrace.tables.prune import PRUNED, Pruned, find_prunable, prune_payloads
 from rolltrace.tables.reduce import fill_ids, match_scores, merge_rows
 from rolltrace.tables.relation import find_moving, open_scan, read_files, read_rows, sql_literal, stream_rows
-from rolltrace.tables.remove import Removed, estimate_removal, remove_trajectories
+from rolltrace.tables.remove import estimate_removal, remove_trajectories
 from rolltrace.tables.rewrite import RowChange, rewrite_rows
 from rolltrace.tables.routes import (
     Route,
@@ -32,7 +31,7 @@ from rolltrace.tables.routes import (
     sender_folder,
 )
 from rolltrace.tables.schema import Place, arrow_schema
-from rolltrace.tables.store import FIRST_TABLE, LEADING_TABLE, TableStore, hidden_files
+from rolltrace.tables.store import FIRST_TABLE, LEADING_TABLE, TableStore, find_torn_entry, hidden_files
 from rolltrace.tables.table import LOG, ConflictError, DataFile, Table
 
 __all__ = [
@@ -40,26 +39,23 @@ __all__ = [
     "FIRST_TABLE",
     "LEADING_TABLE",
     "LOG",
+    "MAX_BATCH_FILES",
     "OPS",
     "PRUNED",
     "STORE_FORMAT",
     "TABLE_SCHEMAS",
     "TRAJECTORIES",
-    "Compacted",
     "ConflictError",
     "DataFile",
     "LiveOp",
     "LiveSnapshot",
     "LiveWriter",
     "Place",
-    "Prunable",
     "Pruned",
-    "Removed",
     "Route",
     "RowChange",
     "StoreAddress",
     "Table",
-    "TableColumn",
     "TableSchema",
     "TableStore",
     "TableVersion",
@@ -72,14 +68,15 @@ __all__ = [
     "find_places",
     "find_problem",
     "find_prunable",
+    "find_torn_entry",
     "forget_pass_rule",
-    "fragmented_places",
     "hidden_files",
     "home_folder",
     "links_of",
     "match_scores",
     "merge_batches",
     "merge_rows",
+    "moving_files",
     "moving_places",
     "note_routes",
     "open_scan",

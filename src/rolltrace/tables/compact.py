@@ -11,7 +11,7 @@ Rows of trajectories that were begun and then not kept are left out of every tab
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,92 +55,54 @@ def compact_place(store: TableStore, place: Place) -> Compacted:
     """Compact all tables of one step."""
     import duckdb
 
-    removed = conflicts = damaged = 0
     # The newest scores are read after the newest trajectories: a drainer commits them in the opposite order, so a score
     # that is missing here belongs to a row that this compaction does not remove.
     for schema in reversed(TABLE_SCHEMAS):
         store.table(schema.name).refresh()
+
+    def choose_files(schema: TableSchema) -> list[DataFile]:
+        files = store.files(schema.name, place)
+        is_moving = place in find_moving(files)
+        if schema.name == "trajectories":  # its rows hold what the scores of the step say
+            is_moving |= place in find_moving(store.files("scores", place))
+        return files if is_moving else []
+
     with open_scan() as connection:
         try:
             _find_dropped(store, connection, place)
         except (duckdb.Error, StoreError) as error:
             _log_damage("trajectories", place, error)
             return Compacted(0, 0, 1)
-        # `trajectories` first: as long as its scores are moving, somebody who was killed in between is made up for.
-        for schema in reversed(TABLE_SCHEMAS):
-            files = store.files(schema.name, place)
-            if not files or not _is_moving(store, schema, place, files):
-                continue
-            try:
-                select = partial(_settle, store, connection, schema, place)
-                _replace(store, connection, schema, place, files, select, kind="settled", level=_LEVEL)
-                removed += len(files)
-            except ConflictError:
-                conflicts += 1
-            except (duckdb.Error, StoreError) as error:
-                damaged += 1
-                _log_damage(schema.name, place, error)
-    return Compacted(removed, conflicts, damaged)
-
-
-def _log_damage(table: str, place: Place, error: Exception) -> None:
-    logger.warning(
-        "%s of step %s of %s / %s is left as it is: %s", table, place.step, place.project, place.experiment, error
-    )
+        return _replace_each(store, connection, place, choose_files, partial(_settle, store, connection, place))
 
 
 def merge_batches(store: TableStore, place: Place) -> Compacted:
     """Merge the small batch files of a step that is still moving, table by table: rows stay partial."""
-    import duckdb
 
-    removed = conflicts = damaged = 0
-    for schema in reversed(TABLE_SCHEMAS):
-        files = _small_files(store.files(schema.name, place))
-        if len(files) < MAX_BATCH_FILES:
-            continue
-        try:
-            with open_scan() as connection:
-                _replace(store, connection, schema, place, files, partial(merge_rows, schema), kind="batch", level=1)
-            removed += len(files)
-        except ConflictError:
-            conflicts += 1
-        except (duckdb.Error, StoreError) as error:
-            damaged += 1
-            _log_damage(schema.name, place, error)
-    return Compacted(removed, conflicts, damaged)
+    def choose_files(schema: TableSchema) -> list[DataFile]:
+        files = store.files(schema.name, place)
+        small = [file for file in files if not file.is_settled and file.size_bytes < _MAX_SMALL_BYTES]
+        return small if len(small) >= MAX_BATCH_FILES else []
+
+    with open_scan() as connection:
+        return _replace_each(store, connection, place, choose_files, merge_rows, kind="batch", level=1)
 
 
-def moving_places(store: TableStore, tables: Iterable[str] = ()) -> dict[Place, int]:
-    """The places that compaction has something to do for, with how many files they have."""
-    places: dict[Place, int] = {}
-    for name in tables or SCHEMA_OF:
+def moving_files(store: TableStore) -> dict[Place, list[DataFile]]:
+    """The places that compaction has something to do for, with their files in the tables in which they move."""
+    places: dict[Place, list[DataFile]] = {}
+    for name in SCHEMA_OF:
         files = store.table(name).files()
         moving = find_moving(files)
         for file in files:
             if file.place in moving:
-                places[file.place] = places.get(file.place, 0) + 1
+                places.setdefault(file.place, []).append(file)
     return places
 
 
-def fragmented_places(store: TableStore) -> set[Place]:
-    """The places in which a table has so many small files that `merge_batches` has something to do."""
-    places: set[Place] = set()
-    for name in SCHEMA_OF:
-        counts: dict[Place, int] = {}
-        for file in _small_files(store.files(name)):
-            counts[file.place] = counts.get(file.place, 0) + 1
-        places.update(place for place, count in counts.items() if count >= MAX_BATCH_FILES)
-    return places
-
-
-def _small_files(files: Iterable[DataFile]) -> list[DataFile]:
-    return [file for file in files if not file.is_settled and file.size_bytes < _MAX_SMALL_BYTES]
-
-
-def _is_moving(store: TableStore, schema: TableSchema, place: Place, files: list[DataFile]) -> bool:
-    if place in find_moving(files):
-        return True
-    return schema.name == "trajectories" and place in find_moving(store.files("scores", place))
+def moving_places(store: TableStore) -> dict[Place, int]:
+    """The places that compaction has something to do for, with how many files they have."""
+    return {place: len(files) for place, files in moving_files(store).items()}
 
 
 def _find_dropped(store: TableStore, connection: duckdb.DuckDBPyConnection, place: Place) -> None:
@@ -154,7 +116,7 @@ def _find_dropped(store: TableStore, connection: duckdb.DuckDBPyConnection, plac
 
 
 def _settle(
-    store: TableStore, connection: duckdb.DuckDBPyConnection, schema: TableSchema, place: Place, rows: str
+    store: TableStore, connection: duckdb.DuckDBPyConnection, place: Place, schema: TableSchema, rows: str
 ) -> str:
     """The rows of a step as they are written down for good."""
     if schema.name != "losses" and any(column.name == "trajectory_id" for column in schema.columns):
@@ -166,6 +128,41 @@ def _settle(
         trajectories = read_inside(connection, store.address, "trajectories", store.files("trajectories", place))
         return fill_ids(rows, reduce_rows(SCHEMA_OF["trajectories"], trajectories, rows))
     return reduce_rows(schema, rows)
+
+
+def _replace_each(
+    store: TableStore,
+    connection: duckdb.DuckDBPyConnection,
+    place: Place,
+    choose_files: Callable[[TableSchema], list[DataFile]],
+    make_select: Callable[[TableSchema, str], str],
+    *,
+    kind: FileKind = "settled",
+    level: int = _LEVEL,
+) -> Compacted:
+    """Replace the chosen files of each table, as far as nobody else does and they can be read."""
+    import duckdb
+
+    removed = conflicts = damaged = 0
+    # `trajectories` first: as long as its scores are moving, somebody who was killed in between is made up for.
+    for schema in reversed(TABLE_SCHEMAS):
+        files = choose_files(schema)
+        try:
+            if files:
+                _replace(store, connection, schema, place, files, partial(make_select, schema), kind=kind, level=level)
+                removed += len(files)
+        except ConflictError:
+            conflicts += 1
+        except (duckdb.Error, StoreError) as error:
+            damaged += 1
+            _log_damage(schema.name, place, error)
+    return Compacted(removed, conflicts, damaged)
+
+
+def _log_damage(table: str, place: Place, error: Exception) -> None:
+    logger.warning(
+        "%s of step %s of %s / %s is left as it is: %s", table, place.step, place.project, place.experiment, error
+    )
 
 
 def _replace(

@@ -12,14 +12,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._arrow import pa
 from rolltrace.tables.columns import PARTITION_COLUMNS
 from rolltrace.tables.relation import open_scan, read_inside
-from rolltrace.tables.rewrite import RowChange, estimate_change, give_back, rewrite_rows
+from rolltrace.tables.rewrite import (
+    IS_CHOSEN,
+    Chosen,
+    RowChange,
+    choose_trajectories,
+    estimate_change,
+    give_back,
+    rewrite_rows,
+)
 from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import TableStore
 
@@ -30,27 +38,23 @@ PRUNED = "pruned"
 """The `event` of the note that says when and why the payloads of a trajectory went. It stays."""
 WORKER = "prune"
 """The `worker` of the rows that say so."""
-_IS_CHOSEN = "trajectory_id IN (SELECT trajectory_id FROM _chosen)"
 _NO_NOTE = f"event IS DISTINCT FROM '{PRUNED}'"
-
-Chosen = Mapping[Place, Collection[str]]
-"""The ids of trajectories, by the place that they are in."""
 
 
 def _changes(*, whole: bool) -> dict[str, RowChange]:
     """What pruning does to each table."""
     if whole:
-        no_call = f"{_IS_CHOSEN} AND kind IS DISTINCT FROM 'llm' AND kind IS DISTINCT FROM 'tool'"
+        no_call = f"{IS_CHOSEN} AND kind IS DISTINCT FROM 'llm' AND kind IS DISTINCT FROM 'tool'"
         ops, transitions = (
-            RowChange(no_call, _IS_CHOSEN, ("traceback", "payload_bytes", "payload")),
-            RowChange(_IS_CHOSEN),
+            RowChange(no_call, IS_CHOSEN, ("traceback", "payload_bytes", "payload")),
+            RowChange(IS_CHOSEN),
         )
-        notes = RowChange(f"{_IS_CHOSEN} AND {_NO_NOTE}")
+        notes = RowChange(f"{IS_CHOSEN} AND {_NO_NOTE}")
     else:
-        ops = RowChange("false", _IS_CHOSEN, ("traceback", "payload_bytes", "payload"))
-        transitions = RowChange("false", _IS_CHOSEN, ("trace", "fields"))
-        notes = RowChange("false", f"{_IS_CHOSEN} AND {_NO_NOTE}", ("body",))
-    payload_only = RowChange(_IS_CHOSEN)
+        ops = RowChange("false", IS_CHOSEN, ("traceback", "payload_bytes", "payload"))
+        transitions = RowChange("false", IS_CHOSEN, ("trace", "fields"))
+        notes = RowChange("false", f"{IS_CHOSEN} AND {_NO_NOTE}", ("body",))
+    payload_only = RowChange(IS_CHOSEN)
     return {
         "notes": notes, "ops": ops, "tokens": payload_only, "messages": payload_only, "transitions": transitions,
     }  # fmt: skip
@@ -82,7 +86,7 @@ class Pruned(NamedTuple):
 def find_prunable(store: TableStore, chosen: Chosen, *, whole: bool = False) -> Prunable:
     """Those of these trajectories that have something to remove. Changes nothing."""
     with open_scan() as connection:
-        _choose(connection, chosen)
+        choose_trajectories(connection, chosen)
         return _find_prunable(store, connection, set(chosen), whole=whole)
 
 
@@ -115,7 +119,7 @@ def prune_payloads(
     why = reason or ("pruned_whole" if whole else "pruned_payload")
     rows = size = 0
     with open_scan() as connection:
-        _choose(connection, chosen)
+        choose_trajectories(connection, chosen)
         prunable = _find_prunable(store, connection, set(chosen), whole=whole)
         places = set(prunable.places)
         if not places:
@@ -134,11 +138,6 @@ def prune_payloads(
         _count_losses(store, connection, places, why)
         progress(len(changes), len(changes))
     return Pruned(len(prunable.ids), rows, size)
-
-
-def _choose(connection: duckdb.DuckDBPyConnection, chosen: Chosen) -> None:
-    ids = sorted(set().union(*chosen.values())) if chosen else []
-    connection.execute("CREATE TEMP TABLE _chosen AS SELECT unnest(?::VARCHAR[]) AS trajectory_id", [ids])
 
 
 def _find_prunable(

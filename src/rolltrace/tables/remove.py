@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from rolltrace.tables.columns import TABLE_SCHEMAS, TableSchema
 from rolltrace.tables.compact import compact_place, moving_places
 from rolltrace.tables.relation import open_scan, sql_literal
-from rolltrace.tables.rewrite import RowChange, estimate_change, give_back, rewrite_rows
+from rolltrace.tables.rewrite import (
+    IS_CHOSEN,
+    Chosen,
+    RowChange,
+    choose_trajectories,
+    estimate_change,
+    give_back,
+    rewrite_rows,
+)
 from rolltrace.tables.schema import Place
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import DataFile, FileKind
@@ -31,13 +39,11 @@ class Removed(NamedTuple):
     """How much smaller the store is; about, if it would be."""
 
 
-def estimate_removal(
-    store: TableStore, chosen: Mapping[Place, Collection[str]], whole: Mapping[str, str] = MappingProxyType({})
-) -> Removed:
+def estimate_removal(store: TableStore, chosen: Chosen, whole: Mapping[str, str] = MappingProxyType({})) -> Removed:
     """What `remove_trajectories` would delete. Changes nothing."""
     size = 0
     with open_scan() as connection:
-        _choose(connection, chosen)
+        choose_trajectories(connection, chosen)
         for schema in TABLE_SCHEMAS:
             change, places = _make_change(schema, whole), _find_places(store, schema, chosen, whole)
             for file in store.files(schema.name):
@@ -48,7 +54,7 @@ def estimate_removal(
 
 def remove_trajectories(
     store: TableStore,
-    chosen: Mapping[Place, Collection[str]],
+    chosen: Chosen,
     whole: Mapping[str, str] = MappingProxyType({}),
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -72,7 +78,7 @@ def remove_trajectories(
         if place in moving:  # scores that were given by coordinates have the id of their trajectory then
             compact_place(store, place)
     with open_scan() as connection:
-        _choose(connection, chosen)
+        choose_trajectories(connection, chosen)
         for done, schema in enumerate(TABLE_SCHEMAS):
             progress(done, len(TABLE_SCHEMAS))
             kind: FileKind | None = "batch" if schema.name == "trajectories" else None
@@ -107,27 +113,20 @@ def _remove_rest(
         rewrite_rows(store, connection, schema.name, rest, RowChange("true"))
 
 
-def _choose(connection: duckdb.DuckDBPyConnection, chosen: Mapping[Place, Collection[str]]) -> None:
-    ids = sorted(set().union(*chosen.values()))
-    connection.execute("CREATE TEMP TABLE _chosen AS SELECT unnest(?::VARCHAR[]) AS trajectory_id", [ids])
-
-
-def _count(chosen: Mapping[Place, Collection[str]]) -> int:
+def _count(chosen: Chosen) -> int:
     return len(set().union(*chosen.values()))
 
 
 def _make_change(schema: TableSchema, whole: Mapping[str, str]) -> RowChange:
     """Which rows of a table go."""
     names = {column.name for column in schema.columns}
-    conditions = ["trajectory_id IN (SELECT trajectory_id FROM _chosen)"] if "trajectory_id" in names else []
+    conditions = [IS_CHOSEN] if "trajectory_id" in names else []
     if whole and names.issuperset(whole):
         conditions.append(" AND ".join(f"{name} = {sql_literal(value)}" for name, value in whole.items()))
     return RowChange(" OR ".join(f"({condition})" for condition in conditions) or "false")
 
 
-def _find_places(
-    store: TableStore, schema: TableSchema, chosen: Mapping[Place, Collection[str]], whole: Mapping[str, str]
-) -> set[Place]:
+def _find_places(store: TableStore, schema: TableSchema, chosen: Chosen, whole: Mapping[str, str]) -> set[Place]:
     """Where rows of these trajectories may lie: in their steps; scores that were given by id alone in none."""
     places = {*chosen, *(place._replace(step=None) for place in chosen)}
     if whole:

@@ -28,6 +28,18 @@ _ROW_BYTES = 32
 """About what a row takes besides its payload, before compression: for estimates."""
 
 
+IS_CHOSEN = "trajectory_id IN (SELECT trajectory_id FROM _chosen)"
+"""SQL: which rows are of trajectories that `choose_trajectories` was given."""
+Chosen = Mapping[Place, Collection[str]]
+"""The ids of trajectories, by the place that they are in."""
+
+
+def choose_trajectories(connection: duckdb.DuckDBPyConnection, chosen: Chosen) -> None:
+    """Make the table `_chosen` for changes that name these trajectories."""
+    ids = sorted(set().union(*chosen.values()))
+    connection.execute("CREATE TEMP TABLE _chosen AS SELECT unnest(?::VARCHAR[]) AS trajectory_id", [ids])
+
+
 class RowChange(NamedTuple):
     """What happens to rows of one table."""
 

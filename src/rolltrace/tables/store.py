@@ -55,7 +55,10 @@ class TableStore:
         make_store(folder, share)
         is_new = not self.check_format()
         for schema in TABLE_SCHEMAS:
-            _remove_torn_entry(folder / schema.name / LOG)
+            torn = find_torn_entry(folder / schema.name / LOG)
+            if torn is not None:
+                logger.warning("removed %s, which a power cut left incomplete; its rows are drained again", torn)
+                torn.unlink()
         if is_new:
             replace_file(folder / _FORMAT_FILE, page, durable=True)
 
@@ -147,19 +150,15 @@ def _changed_at(path: Path) -> float:
         return math.inf
 
 
-def _remove_torn_entry(log: Path) -> None:
-    """Remove the newest entry of a log if a power cut left it empty or cut: the journal still has its rows."""
-    entries = sorted(log.glob("*.json"))
-    if not entries:
-        return
+def find_torn_entry(log: Path) -> Path | None:
+    """The newest entry of a log, if a power cut left it empty or cut: the journal still has its rows."""
+    newest = max(log.glob("*.json"), default=None)
+    if newest is None:
+        return None
     try:
-        for line in entries[-1].read_bytes().splitlines():
-            json.loads(line)
-        if entries[-1].stat().st_size:
-            return
+        lines = newest.read_bytes().splitlines()
+        return None if [json.loads(line) for line in lines] else newest
     except ValueError:
-        pass
+        return newest
     except OSError as error:
-        raise StoreError(f"{str(entries[-1])!r} cannot be read: {error}") from error
-    logger.warning("removed %s, which a power cut left incomplete; its rows are drained again", entries[-1])
-    entries[-1].unlink()
+        raise StoreError(f"{str(newest)!r} cannot be read: {error}") from error
