@@ -117,7 +117,7 @@ def write_wide(store: Path, trajectories: int, steps: int = 250) -> None:
             members = [_trajectory(rng, place, n) for n in range(per_step)]
             rows[place] = sorted(members, key=lambda row: row["trajectory_id"])
         write_settled(store, "trajectories", rows)
-    TableStore(address_in(store)).table("trajectories").checkpoint()
+    TableStore(address_in(store)).table("trajectories")._delta.create_checkpoint()
 
 
 def _trajectory(rng: random.Random, place: Place, n: int) -> dict[str, Any]:

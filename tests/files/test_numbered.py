@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.files import NumberedFiles, create_file
+from rolltrace.files import NumberedFiles
+from rolltrace.files.numbered import create_file
 
 
 def test_of_many_that_want_a_number_one_gets_it(tmp_path: Path) -> None:

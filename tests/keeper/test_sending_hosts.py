@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.files import host, host_name, host_tag, tag_of
-from rolltrace.keeper import sending_hosts
+from rolltrace.files import NumberedFiles, host, host_name, host_tag, tag_of
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import asked_for, routed, routed_anywhere, unsent
 from rolltrace.keeper.position import SENT, Entry, Position
@@ -100,13 +99,13 @@ def test_of_two_hosts_that_want_a_place_one_gets_it(
     tmp_path: Path, as_host: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts, waiting = SendingHosts(tmp_path, is_shared=True), {tag_of(OTHER): ago_ns(HOUR_SEC + 60)}
-    create = sending_hosts.create_file
+    add = NumberedFiles.add
 
-    def create_late(path: Path, data: bytes, *, durable: bool) -> bool:
-        create(path, tag_of(THIRD).encode())  # by another host, between our look and this
-        return create(path, data, durable=durable)
+    def add_late(files: NumberedFiles, number: int, data: bytes) -> bool:
+        add(files, number, tag_of(THIRD).encode())  # by another host, between our look and this
+        return add(files, number, data)
 
-    monkeypatch.setattr(sending_hosts, "create_file", create_late)
+    monkeypatch.setattr(NumberedFiles, "add", add_late)
     assert hosts.choose(waiting) == set()
 
 
@@ -141,9 +140,10 @@ def test_by_hand_what_another_host_is_sending_right_now_is_left_to_it(outbox: Ou
 
 
 def test_files_that_are_not_ours_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "hosts").mkdir()
-    for name in ("x", "h0123abcd-", f"{tag_of(OTHER)}-1x", "-1"):
-        (tmp_path / "hosts" / name).write_text(host_tag())
+    place = tmp_path / "hosts" / tag_of(OTHER)
+    place.mkdir(parents=True)
+    for name in ("x", "1.json", "00000001.jsonx", "-0000001.json"):
+        (place / name).write_text(host_tag())
     assert SendingHosts(tmp_path, is_shared=True).choose({tag_of(OTHER): ago_ns(1)}) == set()
 
 

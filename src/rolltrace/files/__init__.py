@@ -17,7 +17,6 @@ from rolltrace.files.access import (
     sync_path,
     write_problem,
 )
-from rolltrace.files.exclusive import create_file
 from rolltrace.files.filesystem import can_map, file_lock, lock_now
 from rolltrace.files.host import host_name, host_of, host_tag, tag_of
 from rolltrace.files.numbered import NumberedFiles
@@ -28,7 +27,6 @@ __all__ = [
     "can_map",
     "check_inside",
     "check_store",
-    "create_file",
     "file_lock",
     "file_mode",
     "host_name",

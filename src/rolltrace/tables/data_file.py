@@ -12,7 +12,6 @@ import re
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,12 +59,15 @@ def write_file(
     if folder is not None:
         parent = folder / table / place_folder
         make_folder(parent, durable=True)
-        with new_file(parent / f".{name}.parquet") as hidden:
+        hidden = parent / f".{name}.parquet"
+        try:
             count = _write_parquet(os.fspath(hidden), table, rows, level)
             path = f"{place_folder}/{name}-{file_hash(hidden)}.parquet"
             hidden.chmod(file_mode(parent))
             sync_path(hidden)
             hidden.rename(folder / table / path)
+        finally:
+            hidden.unlink(missing_ok=True)
         sync_path(parent)
         size = (folder / table / path).stat().st_size
     else:
@@ -84,9 +86,8 @@ def folder_name(place: Place) -> str:
     return f"data/{slug}/step-{'none' if place.step is None else place.step}"
 
 
-def delete_files(address: StoreAddress, table: str, files: Iterable[DataFile]) -> int:
-    """Delete data files that are in no table any more; how many bytes they had. Those that are gone are passed over."""
-    size = 0
+def delete_files(address: StoreAddress, table: str, files: Iterable[DataFile]) -> None:
+    """Delete data files that are in no table any more. Those that are gone are passed over."""
     filesystem = None
     for file in files:
         try:
@@ -99,18 +100,6 @@ def delete_files(address: StoreAddress, table: str, files: Iterable[DataFile]) -
                 filesystem.delete_file(file.path)
         except OSError:  # `vacuum` finds what cannot be deleted now
             continue
-        size += file.size_bytes
-    return size
-
-
-@contextmanager
-def new_file(hidden: Path) -> Iterator[Path]:
-    """A file that gets its name in this block, and is removed if that fails."""
-    try:
-        yield hidden
-    except BaseException:
-        hidden.unlink(missing_ok=True)
-        raise
 
 
 def file_hash(path: Path) -> str:

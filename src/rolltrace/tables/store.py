@@ -132,13 +132,13 @@ class TableStore:
                 table.commit(adds, positions=positions)
 
 
-def hidden_files(store: TableStore, older_than_sec: float = MAX_WRITING_SEC) -> list[Path]:
+def hidden_files(store: TableStore) -> list[Path]:
     """Data files that a process which was killed did not finish, in a folder: nobody reads them, nor does deltalake
     see them."""
     folder = store.address.folder
     if folder is None:
         return []
-    limit = time.time() - older_than_sec
+    limit = time.time() - MAX_WRITING_SEC
     paths = [path for schema in TABLE_SCHEMAS for path in (folder / schema.name / "data").glob("*/*/.*.parquet")]
     return sorted(path for path in paths if _changed_at(path) < limit)
 

@@ -212,24 +212,11 @@ class Table:
             return False
         return not removes or {file.path for file in removes} <= {file.path for file in self.files()}
 
-    def checkpoint(self) -> None:
-        """Write what the table has into one file, so that readers need not read the whole log."""
-        with translate_errors(self.address, f"writing a checkpoint of {self.name}"):
-            self._delta.create_checkpoint()
-        folder = self.address.folder
-        if folder is not None:
-            log = folder / self.name / LOG
-            for path in (log / f"{self.version:020}.checkpoint.parquet", log / "_last_checkpoint"):
-                _set_mode(path, file_mode(log))
-
-    def vacuum(self, hours: float, *, dry_run: bool = False) -> list[str]:
+    def vacuum(self, hours: float) -> list[str]:
         """Remove the files that no version of the last hours uses; their paths."""
         with translate_errors(self.address, f"removing old files of {self.name}"):
-            removed = self._delta.vacuum(
-                retention_hours=int(hours), dry_run=dry_run, enforce_retention_duration=False, full=True
-            )
-            if not dry_run:
-                self._delta.cleanup_metadata()
+            removed = self._delta.vacuum(int(hours), dry_run=False, enforce_retention_duration=False, full=True)
+            self._delta.cleanup_metadata()
         return list(removed)
 
     def removed_paths(self) -> list[str]:
