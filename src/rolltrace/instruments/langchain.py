@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from rolltrace._guard import caught
 from rolltrace.capture import scope
+from rolltrace.instruments.callbacks import Running, callback
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
 from rolltrace.instruments.protocols import public_parameters
-from rolltrace.instruments.running import Running
 from rolltrace.integrations import Instrument, Undo, replace
 
 _begins_tool: ContextVar[bool] = ContextVar("rolltrace_langchain_tool", default=False)
@@ -46,80 +45,63 @@ def change(context: Any) -> Undo:
         raise_error = False
         ignore_chat_model = False
 
-        def on_chat_model_start(
-            self, serialized: Any, messages: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
-        ) -> None:
-            prompt = messages[0] if len(messages) == 1 else messages
-            self._turn(serialized, "messages", prompt, run_id, parent_run_id, more)
+        def on_chat_model_start(self, serialized: Any, messages: Any, **run: Any) -> None:
+            self._turn(serialized, "messages", messages, **run)
 
-        def on_llm_start(
-            self, serialized: Any, prompts: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
-        ) -> None:
-            prompt = prompts[0] if len(prompts) == 1 else prompts
-            self._turn(serialized, "prompt", prompt, run_id, parent_run_id, more)
+        def on_llm_start(self, serialized: Any, prompts: Any, **run: Any) -> None:
+            self._turn(serialized, "prompt", prompts, **run)
 
+        @callback("langchain", begins=True)
         def _turn(
-            self, serialized: Any, word: str, prompt: Any, run_id: Any, parent: Any, more: dict[str, Any]
+            self, serialized: Any, word: str, prompts: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
         ) -> None:
-            if not is_recording():
-                return
-            try:
-                asked = public_parameters(more.get("invocation_params"))
-                name = f"langchain.{_name(serialized, more)}"
-                op = begin_turn(name, {word: prompt, **asked}, _place(runs, parent), outermost=True)
-                runs.add(run_id, _Run(op, op))
-            except Exception:
-                caught("langchain")
+            asked = {word: prompts[0] if len(prompts) == 1 else prompts}
+            asked |= public_parameters(more.get("invocation_params"))
+            name = f"langchain.{_name(serialized, more)}"
+            op = begin_turn(name, asked, _place(runs, parent_run_id), outermost=True)
+            runs.add(run_id, _Run(op, op))
 
-        def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
-            _end(runs, run_id, response)
-
-        def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-            _fail(runs, run_id, error)
-
+        @callback("langchain", begins=True)
         def on_tool_start(
             self, serialized: Any, input_str: str, *, run_id: Any, parent_run_id: Any = None, inputs: Any = None,
             **more: Any,
         ) -> None:  # fmt: skip
-            if not is_recording():
-                return
-            try:
-                arguments = inputs if isinstance(inputs, dict) else {"input": input_str}
-                op = OpenOp(_name(serialized, more), "tool", arguments, _place(runs, parent_run_id))
-                runs.add(run_id, _Run(op, op))
-                if _begins_tool.get():
-                    _begins_tool.set(False)
-                    scope.current.set(op)
-            except Exception:
-                caught("langchain")
+            arguments = inputs if isinstance(inputs, dict) else {"input": input_str}
+            op = OpenOp(_name(serialized, more), "tool", arguments, _place(runs, parent_run_id))
+            runs.add(run_id, _Run(op, op))
+            if _begins_tool.get():
+                _begins_tool.set(False)
+                scope.current.set(op)
 
-        def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
-            _end(runs, run_id, output)
-
-        def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-            _fail(runs, run_id, error)
-
+        @callback("langchain", begins=True)
         def on_chain_start(
             self, serialized: Any, inputs: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
         ) -> None:
-            if not is_recording():
+            name, place = _name(serialized, more), _place(runs, parent_run_id)
+            is_node = (more.get("metadata") or {}).get("langgraph_node") == name
+            if parent_run_id is not None and not is_node:
+                runs.add(run_id, _Run(None, place))
                 return
-            try:
-                name, place = _name(serialized, more), _place(runs, parent_run_id)
-                is_node = (more.get("metadata") or {}).get("langgraph_node") == name
-                if parent_run_id is not None and not is_node:
-                    runs.add(run_id, _Run(None, place))
-                    return
-                op = OpenOp(name, "other", None if is_node else {"inputs": inputs}, place)
-                runs.add(run_id, _Run(op, op))
-            except Exception:
-                caught("langchain")
+            op = OpenOp(name, "other", None if is_node else {"inputs": inputs}, place)
+            runs.add(run_id, _Run(op, op))
+
+        @callback("langchain")
+        def _end(self, value: Any, *, run_id: Any, **_: Any) -> None:
+            run = runs.take(run_id)
+            if run is not None and run.op is not None:
+                run.op.finish(value)
+
+        @callback("langchain")
+        def _fail(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+            run = runs.take(run_id)
+            if run is not None and run.op is not None:
+                run.op.failed(error)
 
         def on_chain_end(self, outputs: Any, *, run_id: Any, parent_run_id: Any = None, **_: Any) -> None:
-            _end(runs, run_id, outputs if parent_run_id is None else None)
+            self._end(outputs if parent_run_id is None else None, run_id=run_id)
 
-        def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-            _fail(runs, run_id, error)
+        on_llm_end = on_tool_end = _end
+        on_llm_error = on_tool_error = on_chain_error = _fail
 
     # Of every context: one that is set would be missing in the threads that were started before.
     variable: ContextVar[Any] = ContextVar("rolltrace_langchain", default=Handler())  # noqa: B039
@@ -191,24 +173,6 @@ def _place(runs: Running[_Run], parent_run_id: Any) -> scope.Place | None:
 def _name(serialized: Any, more: dict[str, Any]) -> str:
     name = more.get("name") or (serialized or {}).get("name") or ((serialized or {}).get("id") or ["run"])[-1]
     return str(name)
-
-
-def _end(runs: Running[_Run], run_id: Any, value: Any) -> None:
-    try:
-        run = runs.take(run_id)
-        if run is not None and run.op is not None:
-            run.op.finish(value)
-    except Exception:
-        caught("langchain")
-
-
-def _fail(runs: Running[_Run], run_id: Any, error: BaseException) -> None:
-    try:
-        run = runs.take(run_id)
-        if run is not None and run.op is not None:
-            run.op.failed(error)
-    except Exception:
-        caught("langchain")
 
 
 INSTRUMENT = Instrument("langchain_core", "langchain_core.tracers.context", change)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolltrace._guard import caught
-from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
+from rolltrace.instruments.callbacks import Running, callback
+from rolltrace.instruments.op import OpenOp, begin_turn
 from rolltrace.instruments.protocols import public_parameters
-from rolltrace.instruments.running import Running
 from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error
 
@@ -25,50 +24,36 @@ def change(litellm: Any) -> Undo:
     class Recorder(logger_class):  # type: ignore[misc]
         """Never raises, as LiteLLM wants it."""
 
+        @callback("litellm", begins=True)
         def log_pre_api_call(self, model: Any, messages: Any, kwargs: dict[str, Any]) -> None:
-            if not is_recording() or not _is_model_call(kwargs.get("call_type")):
-                return
-            try:
-                key = kwargs.get("litellm_call_id")
-                if running.get(key) is not None:  # an attempt after one that failed
-                    return
-                body = {"model": model, "messages": messages, **public_parameters(kwargs.get("optional_params"))}
-                running.add(key, begin_turn("litellm.completion", body, outermost=True, ends_late="litellm"))
-            except Exception:
-                caught("litellm")
+            key = kwargs.get("litellm_call_id")
+            if not _is_model_call(kwargs.get("call_type")) or running.get(key) is not None:
+                return  # an attempt after one that failed has the same id
+            body = {"model": model, "messages": messages, **public_parameters(kwargs.get("optional_params"))}
+            running.add(key, begin_turn("litellm.completion", body, outermost=True, ends_late="litellm"))
 
+        @callback("litellm")
         def log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
-            self._ended(kwargs, response_obj)
+            whole = kwargs.get("complete_streaming_response") or kwargs.get("async_complete_streaming_response")
+            if kwargs.get("stream") and whole is None:  # one of its pieces
+                return
+            op = running.take(kwargs.get("litellm_call_id"))
+            if op is not None:
+                op.finish(whole or response_obj)
 
-        async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-            self._ended(kwargs, response_obj)
-
+        @callback("litellm")
         def log_failure_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
-            self._failed(kwargs)
+            op, failure = running.take(kwargs.get("litellm_call_id")), kwargs.get("exception")
+            if op is not None and isinstance(failure, BaseException):
+                op.failed(failure)
+            elif op is not None:
+                op.break_off(Error("LiteLLM", str(failure), ""))
 
-        async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-            self._failed(kwargs)
+        async def async_log_success_event(self, *args: Any, **kwargs: Any) -> None:
+            self.log_success_event(*args, **kwargs)
 
-        def _ended(self, kwargs: dict[str, Any], response: Any) -> None:
-            try:
-                whole = kwargs.get("complete_streaming_response") or kwargs.get("async_complete_streaming_response")
-                if kwargs.get("stream") and whole is None:  # one of its pieces
-                    return
-                op = running.take(kwargs.get("litellm_call_id"))
-                if op is not None:
-                    op.finish(whole or response)
-            except Exception:
-                caught("litellm")
-
-        def _failed(self, kwargs: dict[str, Any]) -> None:
-            try:
-                op, failure = running.take(kwargs.get("litellm_call_id")), kwargs.get("exception")
-                if op is not None and isinstance(failure, BaseException):
-                    op.failed(failure)
-                elif op is not None:
-                    op.break_off(Error("LiteLLM", str(failure), ""))
-            except Exception:
-                caught("litellm")
+        async def async_log_failure_event(self, *args: Any, **kwargs: Any) -> None:
+            self.log_failure_event(*args, **kwargs)
 
     recorder = Recorder()
     litellm.callbacks.append(recorder)

@@ -6,10 +6,9 @@ from contextvars import Token
 from importlib import import_module
 from typing import Any
 
-from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.running import Running
+from rolltrace.instruments.callbacks import Running, callback
+from rolltrace.instruments.op import OpenOp, begin_turn
 from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error
 
@@ -30,53 +29,46 @@ def change(tracing: Any) -> Undo:
     class Processor(base):  # type: ignore[misc]
         """Never raises, and sends nothing."""
 
+        @callback("openai-agents", begins=True)
         def on_trace_start(self, trace: Any) -> None:
-            if not is_recording():
-                return
-            try:
-                roots.add(trace.trace_id, OpenOp(str(trace.name), "other", None, scope.current.get()))
-            except Exception:
-                caught("openai-agents")
+            roots.add(trace.trace_id, OpenOp(str(trace.name), "other", None, scope.current.get()))
 
+        @callback("openai-agents")
         def on_trace_end(self, trace: Any) -> None:
             op = roots.take(trace.trace_id)
             if op is not None:
                 op.finish()
 
+        @callback("openai-agents", begins=True)
         def on_span_start(self, span: Any) -> None:
             root = roots.get(span.trace_id)
-            if root is None or not is_recording():
+            if root is None:
                 return
-            try:
-                data, here = span.span_data, scope.current.get()
-                place = spans.get(span.parent_id) or root
-                if here is not None and here is not root.enclosing:  # the user has begun something inside
-                    place = here  # type: ignore[assignment]
-                if data.type in _MODEL_CALLS:
-                    op = begin_turn(f"agents.{data.type}", _inputs(data), place, outermost=True)
-                else:
-                    kind: Any = "tool" if data.type == "function" else "other"
-                    op = OpenOp(str(getattr(data, "name", None) or data.type), kind, _inputs(data), place)
-                spans.add(span.span_id, op)
-                if data.type == "function":  # what the tool does belongs to it
-                    places.add(span.span_id, scope.current.set(op))
-            except Exception:
-                caught("openai-agents")
+            data, here = span.span_data, scope.current.get()
+            place: scope.Place = spans.get(span.parent_id) or root
+            if here is not None and here is not root.enclosing:  # the user has begun something inside
+                place = here
+            if data.type in _MODEL_CALLS:
+                op = begin_turn(f"agents.{data.type}", _inputs(data), place, outermost=True)
+            else:
+                kind: Any = "tool" if data.type == "function" else "other"
+                op = OpenOp(str(getattr(data, "name", None) or data.type), kind, _inputs(data), place)
+            spans.add(span.span_id, op)
+            if data.type == "function":  # what the tool does belongs to it
+                places.add(span.span_id, scope.current.set(op))
 
+        @callback("openai-agents")
         def on_span_end(self, span: Any) -> None:
             op = spans.take(span.span_id)
             scope.leave(places.take(span.span_id))
             if op is None:
                 return
-            try:
-                op.given(_inputs(span.span_data))
-                outputs = _outputs(span.span_data)
-                if span.error:
-                    op.break_off(Error("SpanError", _told(span.error), ""), value=outputs)
-                else:
-                    op.finish(outputs)
-            except Exception:
-                caught("openai-agents")
+            op.given(_inputs(span.span_data))
+            outputs = _outputs(span.span_data)
+            if span.error:
+                op.break_off(Error("SpanError", _told(span.error), ""), value=outputs)
+            else:
+                op.finish(outputs)
 
         def shutdown(self) -> None:
             pass
