@@ -12,7 +12,6 @@ import pytest
 import rolltrace
 from rolltrace.cli import main, parser_of
 from rolltrace.cli.main import parse
-from rolltrace.cli.options import named_store
 
 STORE = "/runs/store"
 _WORDS = {
@@ -76,7 +75,7 @@ def test_the_store_may_follow_any_option(words: tuple[str, ...]) -> None:
     if words[0] == "view":
         assert options.stores == [STORE]
     else:
-        assert named_store(options) == Path(STORE)
+        assert options.named_store() == Path(STORE)
 
 
 def test_every_command_that_has_a_store_is_looked_at() -> None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from rolltrace.cli import command as declare
+from rolltrace.cli.options import Options
 
 _EXAMPLES = """examples:
   rolltrace completion bash >> ~/.bashrc
@@ -33,19 +36,13 @@ class _Command(NamedTuple):
     """Name -> help."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "completion",
-        help="complete commands and options with Tab",
-        description="Print a script that lets a shell complete rolltrace's commands, formats and options.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("shell", choices=sorted(_SCRIPTS), help="which shell")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+@declare.command(
+    "complete commands and options with Tab",
+    "Print a script that lets a shell complete rolltrace's commands, formats and options.",
+    declare.argument("shell", choices=["bash", "fish", "zsh"], help="which shell"),
+    epilog=_EXAMPLES,
+)
+def completion(options: Options) -> int:
     from rolltrace.cli import parser_of
 
     print(_SCRIPTS[options.shell](list(_commands(parser_of()))), end="")

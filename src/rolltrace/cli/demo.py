@@ -9,10 +9,12 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolltrace._amounts import counted, duration
-from rolltrace.cli.view import has_browser
+from rolltrace.cli.command import command, option
+from rolltrace.cli.options import Options
+from rolltrace.cli.serve import has_browser
 
 if TYPE_CHECKING:
     from rolltrace.demo import DemoSettings
@@ -22,25 +24,25 @@ _SLOW = 0.03
 """Seconds a token takes with --slow."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "demo",
-        help="run a small training and look at it",
-        description="Trains a policy of a few hundred weights with GRPO, in seconds: it learns to use a calculator "
-        "over several turns, and then finds a fault that was planted in its reward. All of it is traced, from several "
-        "worker processes, one of which is killed on purpose. The same seed makes the same tokens and rewards.",
-        epilog="example: rolltrace demo --slow, and in a second terminal: rolltrace live --store rolltrace-demo",
-    )
-    parser.add_argument("--steps", type=_positive, default=30, metavar="N", help="training steps (default: 30)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, another run (default: 1)")
-    parser.add_argument("--store", default=_STORE, metavar="FOLDER", help=f"where to record (default: ./{_STORE})")
-    parser.add_argument("--slow", action="store_true", help="as slow as a model, to watch the live page")
-    parser.add_argument("--no-view", action="store_true", help="do not open the viewer at the end")
-    parser.set_defaults(run=run)
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; not {text!r}")
+    return int(text)
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "run a small training and look at it",
+    "Trains a policy of a few hundred weights with GRPO, in seconds: it learns to use a calculator over several turns, "
+    "and then finds a fault that was planted in its reward. All of it is traced, from several worker processes, one of "
+    "which is killed on purpose. The same seed makes the same tokens and rewards.",
+    option("--steps N", "training steps (default: 30)", type=_positive, default=30),
+    option("--seed N", "another seed, another run (default: 1)", default=1),
+    option("--store FOLDER", f"where to record (default: ./{_STORE})", default=_STORE),
+    option("--slow", "as slow as a model, to watch the live page"),
+    option("--no-view", "do not open the viewer at the end"),
+    epilog="example: rolltrace demo --slow, and in a second terminal: rolltrace live --store rolltrace-demo",
+)
+def demo(options: Options) -> int:
     from rolltrace.demo import DemoSettings, train
 
     settings = DemoSettings(
@@ -64,12 +66,6 @@ def run(options: argparse.Namespace) -> int:
 
         return main(["view", "--store", str(settings.store)])
     return 0
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; not {text!r}")
-    return int(text)
 
 
 def _summary(settings: DemoSettings, rollouts: int, seconds: float) -> None:

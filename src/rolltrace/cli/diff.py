@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, number
+from rolltrace.cli.command import argument, command, group, option
 from rolltrace.cli.options import (
+    EXPERIMENT,
     IS_ID,
-    add_json,
-    add_pass,
-    add_store,
+    JSON,
+    PASS,
+    PROJECT,
+    RUN,
+    SAMPLE,
+    STEP,
+    VALIDATE,
+    Options,
     ends_in_no_id,
-    open_asked,
-    pass_meanings,
-    pass_of,
-    pass_rules,
     store_after,
     tell_of_older_runs,
-)
+)  # fmt: skip
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
     cut,
+    field_text,
     json_line,
     paint,
     plain,
@@ -32,7 +35,8 @@ from rolltrace.cli.output import (
     screen_width,
     working,
     wrapped,
-)
+)  # fmt: skip
+from rolltrace.cli.passing import Passing, read_passing
 
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Op, Turn, TurnRow
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 _AROUND = 30
 """How much of what is the same is shown before the first difference and after the last."""
 _AROUND_CELL = 6
-_MOST_LINES = 40
+_MAX_LINES = 40
 """How many lines of one reply or tool call are shown; how many more there are is said."""
 _LONGEST_SAME = 2000
 _LONGEST_CALL = 60
@@ -51,65 +55,45 @@ _EXAMPLES = """examples:
   rolltrace diff --step 12 --sample 3    all of a sample, each against the best"""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "diff",
-        help="compare trajectories",
-        description="Align trajectories turn by turn and mark the first turn, token and tool call that differ.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument(
-        "ids",
-        nargs="*",
-        metavar="ID",
-        help="two or more ids, or prefixes of them; the store may follow",
-    )
-    group = parser.add_argument_group("or a whole group")
-    group.add_argument("--step", type=int, metavar="N", help="training step")
-    group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
-    group.add_argument("--project", metavar="NAME")
-    group.add_argument("--experiment", metavar="NAME")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument("--validate", action="store_true", default=None, help="the validation rollouts")
-    which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
-    group.add_argument("--run", dest="only_run", metavar="ID", help="this run only, not the newest")
-    add_pass(parser)
-    add_store(parser, last=False)
-    store_after(parser, "ids", ends_in_no_id)
-    parser.add_argument("--full", action="store_true", help=f"do not cut texts of over {_MOST_LINES} lines")
-    add_json(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "compare trajectories",
+    "Align trajectories turn by turn and mark the first turn, token and tool call that differ.",
+    argument("ids", nargs="*", metavar="ID", help="two or more ids, or prefixes of them; the store may follow"),
+    group("or a whole group", STEP, SAMPLE, PROJECT, EXPERIMENT, VALIDATE, RUN),
+    PASS,
+    store_after("ids", ends_in_no_id),
+    option("--full", f"do not cut texts of over {_MAX_LINES} lines"),
+    JSON,
+    epilog=_EXAMPLES,
+)
+def diff(options: Options) -> int:
     of_group = ("step", "sample", "project", "experiment", "validate")
-    group = {name: value for name in of_group if (value := getattr(options, name)) is not None}
+    asked = {name: value for name in of_group if (value := getattr(options, name)) is not None}
     if options.only_run is not None:
-        group["run"] = options.only_run
-    if group and (options.ids or not {"step", "sample"} <= group.keys()):
+        asked["run"] = options.only_run
+    if asked and (options.ids or not {"step", "sample"} <= asked.keys()):
         options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
-    if not group and len(options.ids) < 2:
+    if not asked and len(options.ids) < 2:
         options.usage_error("comparing needs two or more ids, or --step and --sample of a group")
     strange = [each for each in options.ids if IS_ID.fullmatch(each.lower()) is None]
     if strange:
         options.usage_error(f"{strange[0]} is not an id; a store is named last, or as --store {strange[0]}")
     from rolltrace.query import verdicts_of
 
-    store = open_asked(options)
+    store = options.open_store()
     with working(f"reading {store.path}"):
-        if group:
-            comparison = store.compare_group(group.pop("step"), group.pop("sample"), **group)
+        if asked:
+            comparison = store.compare_group(asked.pop("step"), asked.pop("sample"), **asked)
             tell_of_older_runs(comparison.older_runs)
         else:
             comparison = store.compare(options.ids)
         ids = [each.trajectory_id for each in comparison.trajectories]
-        verdicts = verdicts_of(store, ids, **pass_of(options))
-        meanings = [each for each in pass_meanings(options, store) if each.title == "pass"]
+        verdicts = verdicts_of(store, ids, **options.rule)
+        meanings = [each for each in read_passing(options, store).meanings if each.title == "pass"]
     meant = {(each.project, each.experiment) for each in meanings}
     known = [each for each in comparison.trajectories if (each.project, each.experiment) in meant]
     verdicts = {each.trajectory_id: verdicts.get(each.trajectory_id) for each in known}
-    rules = pass_rules(meanings, [{"project": each.project, "experiment": each.experiment} for each in known])
+    rules = Passing(meanings).rules([{"project": each.project, "experiment": each.experiment} for each in known])
     if options.json:
         print(json_line({**_fields(comparison), "passed": [verdicts.get(each) for each in ids], "pass_rules": rules}))
     else:
@@ -182,12 +166,8 @@ def _print(comparison: Comparison, verdicts: Mapping[str, bool | None], rules: S
 
 
 def _cells(values: Sequence[Any]) -> list[str]:
-    texts = [_value(value) for value in values]
+    texts = [field_text(value) for value in values]
     return differing_parts(texts, around=_AROUND_CELL) if max(map(len, texts)) > _LONGEST_CALL // 2 else texts
-
-
-def _value(value: Any) -> str:
-    return "" if value is None else number(value) if isinstance(value, float) else plain(value)
 
 
 def _summary(comparison: Comparison) -> list[str]:
@@ -257,8 +237,8 @@ def _print_turn(row: TurnRow, comparison: Comparison, *, full: bool) -> None:
         for line_at, line in enumerate(lines):
             differs = call is not None and call.turn == row.index and line_at == call.index_in_turn + 1
             pieces = wrapped(line, room)
-            left = 0 if full else len(pieces) - _MOST_LINES
-            for piece_at, piece in enumerate(pieces if left <= 0 else pieces[:_MOST_LINES]):
+            left = 0 if full else len(pieces) - _MAX_LINES
+            for piece_at, piece in enumerate(pieces if left <= 0 else pieces[:_MAX_LINES]):
                 label = paint(_label(at), "bold") if line_at == 0 and piece_at == 0 else " "
                 print(f"  {label} {paint(piece, 'red' if differs else None)}")
             if left > 0:

@@ -1,16 +1,16 @@
-"""`rolltrace docs`: the documentation, which is installed with the package."""
+"""`rolltrace docs` and `flags`: the documentation, which is installed with the package, and what each flag means."""
 
 from __future__ import annotations
 
-import argparse
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import rolltrace
-from rolltrace.cli.options import add_json
-from rolltrace.cli.output import Column, print_rows, print_table
+from rolltrace.cli.command import argument, command, option
+from rolltrace.cli.options import JSON, Options
+from rolltrace.cli.output import Column, paint, print_rows, print_table
 from rolltrace.errors import ConfigError, StoreError
+from rolltrace.flags import ALWAYS_ON, FLAGS
 
 _EXAMPLES = """examples:
   rolltrace docs                 all pages
@@ -21,22 +21,15 @@ _FOLDERS = (".", "howto", "reference", "design")
 """In the order of a book. Of two pages of the same name the first is meant."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "docs",
-        help="read the documentation",
-        description="List the pages of the documentation, or print one. They are installed with the package, in the "
-        "matching version.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("page", nargs="?", metavar="PAGE", help="its name, such as filter or howto/verl")
-    parser.add_argument("--path", action="store_true", help="print the path of the pages, or of the page named")
-    add_json(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "read the documentation",
+    "List the pages of the documentation, or print one. They are installed with the package, in the matching version.",
+    argument("page", nargs="?", metavar="PAGE", help="its name, such as filter or howto/verl"),
+    option("--path", "print the path of the pages, or of the page named"),
+    JSON,
+    epilog=_EXAMPLES,
+)
+def docs(options: Options) -> int:
     folder = _folder()
     if options.page is not None:
         page = _find(folder, options.page)
@@ -50,6 +43,18 @@ def run(options: argparse.Namespace) -> int:
             return 0
         print_table([Column(key, [row[key] for row in rows], stretch=key == "title") for key in ("page", "title")])
         print("one: rolltrace docs PAGE; where they are: rolltrace docs --path")
+    return 0
+
+
+@command(
+    "what each flag means",
+    "Every flag that rolltrace sets. More about each of them: rolltrace docs flags.",
+    JSON,
+    epilog="example: rolltrace ls --where \"flag = 'prefix_break'\"",
+)
+def flags(options: Options) -> int:
+    for flag in (*FLAGS, *ALWAYS_ON):
+        options.report(flag._asdict(), f"{paint(f'{flag.name:<16}', 'bold')} {flag.meaning}")
     return 0
 
 

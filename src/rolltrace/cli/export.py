@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,21 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rolltrace._amounts import counted
-from rolltrace.cli.options import (
-    add_filters,
-    add_json,
-    add_pass,
-    add_store,
-    ends_in_no_id,
-    filters_of,
-    open_asked,
-    pass_meanings,
-    pass_of,
-    pass_rules,
-    store_after,
-    tell_of_older_runs,
-)
+from rolltrace.cli.command import Command, group, option, subcommands
+from rolltrace.cli.options import FILTERS, JSON, PASS, STORE, Options, ends_in_no_id, tell_of_older_runs
 from rolltrace.cli.output import json_line, progress, working
+from rolltrace.cli.passing import read_passing
 from rolltrace.errors import ConfigError, NotFoundError, StoreError
 from rolltrace.exchange import EXPORTS
 from rolltrace.files import replacing
@@ -35,56 +23,47 @@ if TYPE_CHECKING:
     from rolltrace.query import Store
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "export",
-        help="write trajectories for other tools",
-        description="Export trajectories of a store in the formats of other tools.",
-    )
-    formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
-    for name, form in EXPORTS.items():
-        one = formats.add_parser(name, help=form.help, description=f"Write {form.help}.")
-        add_store(one)
-        where = "the folder to write, new or empty" if form.is_folder else "the file to write; - is standard output"
-        one.add_argument("-o", "--output", metavar="PATH", required=form.is_folder, default="-", help=where)
-        if not form.is_folder:
-            one.add_argument("--force", action="store_true", help="write over a file that is there already")
-        if form.is_for_training:
-            one.description += (
-                " Training rollouts with status ok; --validate writes validation rollouts instead, --all whatever "
-                "there is. Rollouts named with --trajectory are taken as they are, and so is a status or validate that "
-                "--where asks about."
-            )
-            one.add_argument("--all", action="store_true", help="validation too, and rollouts that did not end well")
-        add_filters(one)
-        add_pass(one)
-        one.add_argument(
-            "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
-            help="only these; a prefix of an id is enough",
-        )  # fmt: skip
-        store_after(one, "trajectory", ends_in_no_id)
-        if name == "dpo":
-            of_pairs = one.add_argument_group("pairs by label, instead of by reward")
-            of_pairs.add_argument("--chosen", metavar="FILTER", help="such as label.good")
-            of_pairs.add_argument("--rejected", metavar="FILTER", help="such as label.bad; of the same group")
-        add_json(one)
-        one.set_defaults(run=run, format=name, usage_error=one.error)
+def _format(name: str) -> Command:
+    form = EXPORTS[name]
+    where = "the folder to write, new or empty" if form.is_folder else "the file to write; - is standard output"
+    declarations = [STORE, option("-o/--output PATH", where, required=form.is_folder, default="-")]
+    description = f"Write {form.help}."
+    if not form.is_folder:
+        declarations.append(option("--force", "write over a file that is there already"))
+    if form.is_for_training:
+        description += (
+            " Training rollouts with status ok; --validate writes validation rollouts instead, --all whatever there "
+            "is. Rollouts named with --trajectory are taken as they are, and so is a status or validate that --where "
+            "asks about."
+        )
+        declarations.append(option("--all", "validation too, and rollouts that did not end well"))
+    one_or_more = {"nargs": "+", "action": "extend", "default": []}
+    declarations += [
+        FILTERS,
+        PASS,
+        option("--trajectory ID", "only these; a prefix of an id is enough", **one_or_more),
+        lambda parser: parser.set_defaults(store_after=("trajectory", ends_in_no_id)),
+    ]
+    if name == "dpo":
+        chosen = option("--chosen FILTER", "such as label.good")
+        rejected = option("--rejected FILTER", "such as label.bad; of the same group")
+        declarations.append(group("pairs by label, instead of by reward", chosen, rejected))
+    return Command(form.help, description, [*declarations, JSON], _run)
 
 
-def run(options: argparse.Namespace) -> int:
+def _run(options: Options) -> int:
     from rolltrace.exchange import select
     from rolltrace.query import compile_where
 
-    chosen = EXPORTS[options.format]
+    chosen = EXPORTS[options.command]
     pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
     to_stdout = options.output == "-"
     if to_stdout and chosen.is_folder:
-        raise ConfigError(f"the format {options.format} writes a folder; name it with -o FOLDER")
+        raise ConfigError(f"the format {options.command} writes a folder; name it with -o FOLDER")
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
-    store = open_asked(options)
-    conditions = {**filters_of(options), **pass_of(options)}
+    store = options.open_store()
+    conditions = {**options.filters, **options.rule}
     with working(f"reading {store.path}"):
         rules: list[str] = []
         selection = select(
@@ -94,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
             progress=progress("exporting"),
             **conditions,
         )
-        if pass_of(options) or options.save or "passed" in compile_where(options.where).fields:
-            rules = pass_rules(pass_meanings(options, store), selection.rows)
+        if options.rule or options.save or "passed" in compile_where(options.where).fields:
+            rules = read_passing(options, store).rules(selection.rows)
     tell_of_older_runs(selection.older_runs)
     if not selection.rows:
         raise NotFoundError(_why_nothing(store, selection, options))
@@ -110,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
             done = chosen.write(selection, out, **pairing)
     report = sys.stderr if to_stdout else sys.stdout
     if options.json:
-        fields: dict[str, Any] = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
+        fields: dict[str, Any] = {"format": options.command, "output": options.output, "chosen": len(selection.rows)}
         fields |= {"pass_rules": rules} if rules else {}
         print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
     else:
@@ -124,11 +103,11 @@ def _left_out(reasons: Mapping[str, int]) -> str:
     return "".join(f"; left out {count}: {reason}" for reason, count in reasons.items())
 
 
-def _why_nothing(store: Store, selection: Selection, options: argparse.Namespace) -> str:
+def _why_nothing(store: Store, selection: Selection, options: Options) -> str:
     """Why there is nothing to export; an empty file would only be in the way of the corrected command."""
     if selection.left_out:
         return f"nothing was written{_left_out(selection.left_out)}"
-    why = store.trajectories(**filters_of(options)).why_empty()
+    why = store.trajectories(**options.filters).why_empty()
     return f"nothing was written: {why or 'none of these trajectories meets the filter'}"
 
 
@@ -151,3 +130,10 @@ def _file(path: Path) -> Iterator[TextIO]:
         if isinstance(fault, StoreError):
             raise
         raise StoreError(f"cannot write {str(path)!r}: {fault.strerror or fault}") from fault
+
+
+export = Command(
+    "write trajectories for other tools",
+    "Export trajectories of a store in the formats of other tools.",
+    [subcommands("FORMAT", "formats", {name: _format(name) for name in EXPORTS})],
+)

@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import json_line, plain
+from rolltrace.cli.command import Command, command, subcommands
+from rolltrace.cli.options import JSON, STORE, Options
+from rolltrace.cli.output import json_line, plain, warn
 from rolltrace.journal import Damage, Entry, SegmentReader, hidden_journals, journal_files, read_journals
 from rolltrace.record import Blob, Record, decode_value, read_coordinates, to_json
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "journal",
-        help="look into the journals of a store",
-        description="Inspect the journals of a store as they are, without draining them.",
-    )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    dump = actions.add_parser(
-        "dump",
-        help="print every record as a line of JSON",
-        description="Print every record of every journal as a line of JSON, in the order it was written by each "
-        "process, damaged places and losses included. Exit code 3 if anything was damaged.",
-    )
-    add_store(dump)
-    dump.set_defaults(run=run_dump)
-    status = actions.add_parser(
-        "status", help="one line per journal file", description="One line per journal file: its state, size and writer."
-    )
-    add_store(status)
-    add_json(status)
-    status.set_defaults(run=run_status)
-
-
-def run_dump(options: argparse.Namespace) -> int:
+@command(
+    "print every record as a line of JSON",
+    "Print every record of every journal as a line of JSON, in the order it was written by each process, damaged "
+    "places and losses included. Exit code 3 if anything was damaged.",
+    STORE,
+)
+def _dump(options: Options) -> int:
     damaged = False
     last_path: Path | None = None
-    store = store_of(options)
+    store = options.store_path()
     _tell_of_hidden(store)
     for segment, item in read_journals(store):
         if segment.path != last_path:
@@ -54,8 +35,9 @@ def run_dump(options: argparse.Namespace) -> int:
     return 3 if damaged else 0
 
 
-def run_status(options: argparse.Namespace) -> int:
-    store = store_of(options)
+@command("one line per journal file", "One line per journal file: its state, size and writer.", STORE, JSON)
+def _status(options: Options) -> int:
+    store = options.store_path()
     _tell_of_hidden(store)
     for path in journal_files(store):
         try:
@@ -64,16 +46,20 @@ def run_status(options: argparse.Namespace) -> int:
             continue
         except OSError as error:
             row = {"file": path.name, "state": "unreadable", "error": str(error)}
-        if options.json:
-            print(json_line(row))
-        else:
-            print("  ".join(map(plain, row.values())))
+        options.report(row, "  ".join(map(plain, row.values())))
     return 0
+
+
+journal = Command(
+    "look into the journals of a store",
+    "Inspect the journals of a store as they are, without draining them.",
+    [subcommands("ACTION", None, {"dump": _dump, "status": _status})],
+)
 
 
 def _tell_of_hidden(store: Path) -> None:
     for path, problem in hidden_journals(store):
-        print(f"rolltrace: {plain(path)} is not shown: {plain(problem)}", file=sys.stderr)
+        warn(f"{plain(path)} is not shown: {plain(problem)}")
 
 
 def _status_row(path: Path) -> dict[str, Any]:
@@ -86,17 +72,12 @@ def _status_row(path: Path) -> dict[str, Any]:
         "damaged": sum(isinstance(item, Damage) for item in items),
         "lost": sum(sum(steps.values()) for steps in segment.losses.values()),
         "bytes": len(segment.data),
-        "project": segment.meta.get("project"),
-        "experiment": segment.meta.get("experiment"),
+        **_origin(segment),
     }
 
 
 def _origin(segment: SegmentReader) -> dict[str, Any]:
-    return {
-        "file": segment.path.name,
-        "project": segment.meta.get("project"),
-        "experiment": segment.meta.get("experiment"),
-    }
+    return {"file": segment.path.name, **{name: segment.meta.get(name) for name in ("project", "experiment")}}
 
 
 def _describe(segment: SegmentReader, item: Entry | Damage) -> dict[str, Any]:

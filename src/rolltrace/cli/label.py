@@ -1,21 +1,32 @@
-"""`rolltrace label`: mark trajectories and turns, write notes, and list what people marked."""
+"""`rolltrace label` and `score`: mark trajectories and turns, write notes, give rewards by hand."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolltrace._amounts import ago, counted
-from rolltrace.cli.options import IS_ID, add_json, add_store, open_asked, store_after
-from rolltrace.cli.output import SHORT_ID, Column, json_line, plain, print_table, working
+from rolltrace.cli.command import argument, command, group, option
+from rolltrace.cli.options import (
+    EXPERIMENT,
+    IS_ID,
+    JSON,
+    PROJECT,
+    ROLLOUT,
+    SAMPLE,
+    STEP,
+    STORE,
+    Options,
+    store_after,
+)  # fmt: skip
+from rolltrace.cli.output import SHORT_ID, Column, field_text, plain, print_rows, print_table, working
 from rolltrace.files import is_store
 
 if TYPE_CHECKING:
     from rolltrace.query import Row, Store
 
-_EXAMPLES = """examples:
+_LABEL_EXAMPLES = """examples:
   rolltrace label 3f2a1b2c hack --author me --note "prints the expected output"
   rolltrace label 3f2a1b2c style=terse --turn 2    of the third model call
   rolltrace label --step 12 --sample 3 --rollout 0 good
@@ -25,40 +36,41 @@ _EXAMPLES = """examples:
   rolltrace export sft --where label.good
 
 What an author says last counts; what others say stays, and so does the history."""
+_SCORE_EXAMPLES = """examples:
+  rolltrace score 3f2a1b2c note "guesses the answer, then explains it"
+  rolltrace score 3f2a1b2c reward 0 --reason "the judge was fooled"
+  rolltrace score 3f2a1b2c fate filtered --reason "too long" --store runs/store
+  rolltrace ls --where "label.note ~ 'guesses'"
+
+The newest value of a name counts; rolltrace show has the history."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "label",
-        help="mark trajectories and turns, write notes",
-        description="Give a trajectory, or one of its turns, labels and a note, with author and time. Without any, "
-        "list those that there are. Filters ask for label.NAME and author.NAME.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument(
+def _ends_in_store(words: Sequence[str]) -> bool:
+    """A label may be the name of some folder: a store is one, or is written as a path."""
+    return "/" in words[-1].partition("=")[0] or is_store(Path(words[-1]))
+
+
+@command(
+    "mark trajectories and turns, write notes",
+    "Give a trajectory, or one of its turns, labels and a note, with author and time. Without any, list those that "
+    "there are. Filters ask for label.NAME and author.NAME.",
+    argument(
         "words", nargs="*", metavar="ID LABEL", help="the id of a trajectory or a prefix of it, then NAME or NAME=VALUE"
-    )
-    parser.add_argument("--note", metavar="TEXT", help="write a note; it takes the place of the author's earlier one")
-    parser.add_argument("--author", metavar="NAME", help="who says so (default: your login name)")
-    parser.add_argument("--reason", metavar="TEXT", help="why")
-    parser.add_argument("--turn", type=int, metavar="N", help="only this model call, counted from 0")
-    parser.add_argument("--remove", action="store_true", help="take these labels back; LABEL note is the note")
-    group = parser.add_argument_group("instead of an id")
-    group.add_argument("--step", type=int, metavar="N", help="training step")
-    group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
-    group.add_argument("--rollout", type=int, metavar="N", help="which rollout of the sample")
-    group.add_argument("--validate", action="store_true", help="the validation rollout")
-    group.add_argument("--project", metavar="NAME")
-    group.add_argument("--experiment", metavar="NAME")
-    group.add_argument("--run", dest="only_run", metavar="ID", help="this run, not the newest")
-    add_store(parser, last=False)
-    store_after(parser, "words", _ends_in_store)
-    add_json(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
-
-
-def run(options: argparse.Namespace) -> int:
+    ),
+    option("--note TEXT", "write a note; it takes the place of the author's earlier one"),
+    option("--author NAME", "who says so (default: your login name)"),
+    option("--reason TEXT", "why"),
+    option("--turn N", "only this model call, counted from 0"),
+    option("--remove", "take these labels back; LABEL note is the note"),
+    group(
+        "instead of an id", STEP, SAMPLE, ROLLOUT, option("--validate", "the validation rollout"),
+        PROJECT, EXPERIMENT, option("--run ID", "this run, not the newest", dest="only_run"),
+    ),
+    store_after("words", _ends_in_store),
+    JSON,
+    epilog=_LABEL_EXAMPLES,
+)  # fmt: skip
+def label(options: Options) -> int:
     words: list[str] = options.words
     by_coordinates = any(getattr(options, name) is not None for name in ("step", "sample", "rollout"))
     target = None if by_coordinates or not words else words.pop(0)
@@ -69,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     marks = _marks(words, options)
     if marks and target is None and not by_coordinates:
         options.usage_error("name the trajectory: an id, or --step, --sample and --rollout")
-    store = open_asked(options, to_write=bool(marks))
+    store = options.open_store(to_write=bool(marks))
     if not marks:
         return _list(store, None if target is None else store.full_id(target), options)
     about = target or (options.step, options.sample, options.rollout, options.validate)
@@ -85,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _marks(words: Sequence[str], options: argparse.Namespace) -> list[tuple[str, str | None]]:
+def _marks(words: Sequence[str], options: Options) -> list[tuple[str, str | None]]:
     """The labels to give, or to take back."""
     if options.remove:
         if options.note is not None:
@@ -98,40 +110,31 @@ def _marks(words: Sequence[str], options: argparse.Namespace) -> list[tuple[str,
     return marks if options.note is None else [*marks, ("note", options.note)]
 
 
-def _ends_in_store(words: Sequence[str]) -> bool:
-    """A label may be the name of some folder: a store is one, or is written as a path."""
-    return "/" in words[-1].partition("=")[0] or is_store(Path(words[-1]))
-
-
-def _list(store: Store, trajectory_id: str | None, options: argparse.Namespace) -> int:
+def _list(store: Store, trajectory_id: str | None, options: Options) -> int:
     with working(f"reading {store.path}"):
         rows = store.labels(experiment=options.experiment, project=options.project, step=options.step).rows()
-    if trajectory_id is not None:
-        rows = [row for row in rows if row["trajectory_id"] == trajectory_id]
-    if options.author is not None:
-        rows = [row for row in rows if row["author"] == options.author]
+    wanted = {"trajectory_id": trajectory_id, "author": options.author}
+    rows = [row for row in rows if all(value in (None, row[name]) for name, value in wanted.items())]
     if options.json:
-        for row in rows:
-            print(json_line(row))
-        return 0
-    if not rows:
+        print_rows(rows)
+    elif not rows:
         print(f"no labels in {plain(store.path)}; give one with: rolltrace label ID NAME")
-        return 0
-    print_table(_columns(rows))
-    print(counted(len(rows), "label"))
+    else:
+        print_table(_columns(rows))
+        print(counted(len(rows), "label"))
     return 0
 
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
     cells = {
         "id": [row["trajectory_id"][:SHORT_ID] for row in rows],
-        "step": ["" if row["step"] is None else str(row["step"]) for row in rows],
-        "sample": ["" if row["sample_index"] is None else plain(row["sample_index"]) for row in rows],
-        "n": ["" if row["rollout_n"] is None else str(row["rollout_n"]) for row in rows],
-        "op": ["" if row["op_id"] is None else str(row["op_id"]) for row in rows],
-        "label": [plain(row["name"]) for row in rows],
-        "value": ["" if row["value"] == "yes" else plain(row["value"]) for row in rows],
-        "author": [plain(row["author"]) for row in rows],
+        "step": [field_text(row["step"]) for row in rows],
+        "sample": [field_text(row["sample_index"]) for row in rows],
+        "n": [field_text(row["rollout_n"]) for row in rows],
+        "op": [field_text(row["op_id"]) for row in rows],
+        "label": [row["name"] for row in rows],
+        "value": ["" if row["value"] == "yes" else field_text(row["value"]) for row in rows],
+        "author": [field_text(row["author"]) for row in rows],
         "when": [ago(row["time_ns"]) for row in rows],
     }
     return [
@@ -139,3 +142,31 @@ def _columns(rows: Sequence[Row]) -> list[Column]:
         for title, column in cells.items()
         if title not in ("op", "value") or any(column)
     ]
+
+
+@command(
+    "give a trajectory a reward, a label or a note",
+    "Give a trajectory a score, a label or a note. Every reader of the store sees it at once.",
+    argument("id", metavar="ID", help="the id of the trajectory, or a prefix of it"),
+    argument("name", metavar="NAME", help="reward, advantage, fate, note, or any other"),
+    argument("value", metavar="VALUE", help="a number, or text"),
+    option("--reason TEXT", "why"),
+    option("--trained-step N", "of a fate: the step that trained on it"),
+    option("--text", "VALUE is text even if it looks like a number"),
+    STORE,
+    epilog=_SCORE_EXAMPLES,
+)
+def score(options: Options) -> int:
+    value = options.value if options.text else _read_value(options.value)
+    store = options.open_store(to_write=True)
+    with working(f"reading {store.path}"):
+        store.score(options.id, options.name, value, reason=options.reason, trained_step=options.trained_step)
+    print(f"{plain(options.id)}: {plain(options.name)} is {plain(value)}")
+    return 0
+
+
+def _read_value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import ago, counted, number
-from rolltrace.cli.options import (
-    add_filters,
-    add_json,
-    add_order,
-    add_pass,
-    add_store,
-    count,
-    filters_of,
-    open_asked,
-    pass_meanings,
-    pass_of,
-    pass_rules,
-    pass_words,
-    runs_of,
-    tell_of_nothing,
-    tell_of_older_runs,
-)
+from rolltrace._amounts import ago, counted
+from rolltrace.cli.command import command, count, one_of, option
+from rolltrace.cli.options import FILTERS, JSON, PASS, STORE, Options, order, tell_of_older_runs
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
     differing_places,
-    plain,
+    field,
+    mark_validation,
     print_footer,
     print_rows,
     print_table,
     working,
-)
-from rolltrace.cli.trajectory_table import (
-    chosen_columns,
-    chosen_fields,
-    fields_of,
-    usual_columns,
-    with_asked,
-)
+)  # fmt: skip
+from rolltrace.cli.passing import Passing, read_passing
+from rolltrace.cli.trajectory_table import chosen_columns, chosen_fields, fields_of, usual_columns, with_asked
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -61,42 +41,30 @@ Names above the columns are understood in --where, --order and --columns.
 filters: rolltrace docs filter"""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "ls",
-        help="list trajectories, steps or experiments",
-        description="One line per trajectory, those still in journals included; the newest "
-        "experiment and the newest rows come last.",
-        epilog=_EXAMPLES,
-    )
-    add_store(parser)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--experiments", action="store_true", help="one line per experiment")
-    what.add_argument("--steps", action="store_true", help="one line per step")
-    add_filters(parser)
-    add_order(parser, "step,-reward")
-    add_pass(parser)
-    parser.add_argument("--last", type=count, metavar="N", help="only the N newest; --order sorts these")
-    parser.add_argument(
-        "--limit",
+@command(
+    "list trajectories, steps or experiments",
+    "One line per trajectory, those still in journals included; the newest experiment and the newest rows come last.",
+    STORE,
+    one_of(option("--experiments", "one line per experiment"), option("--steps", "one line per step")),
+    FILTERS,
+    order("step,-reward"),
+    PASS,
+    option("--last N", "only the N newest; --order sorts these", type=count),
+    option(
+        "--limit N",
+        f"at most N lines: the newest, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
         type=count,
-        metavar="N",
-        help=f"at most N lines: the newest, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
-    )
-    parser.add_argument(
-        "--offset", type=count, default=0, metavar="N", help="leave out the N newest lines; with --order, the first N"
-    )
-    parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,term.format")
-    add_json(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
-
-
-def run(options: argparse.Namespace) -> int:
-    wanted = filters_of(options)
+    ),
+    option("--offset N", "leave out the N newest lines; with --order, the first N", type=count, default=0),
+    option("--columns NAMES", "show these, such as id,reward,tag.difficulty,term.format"),
+    JSON,
+    epilog=_EXAMPLES,
+)
+def ls(options: Options) -> int:
+    wanted = options.filters
     if options.experiments or options.steps:
         usable = ("project", "experiment", "run", "all_runs") if options.steps else ()
-        if options.experiments and (pass_of(options) or options.save):
+        if options.experiments and (options.rule or options.save):
             options.usage_error("--experiments says nothing of what passed; --steps does")
         if options.order or options.columns or any(wanted[key] is not None for key in wanted if key not in usable):
             options.usage_error(
@@ -105,28 +73,26 @@ def run(options: argparse.Namespace) -> int:
             )
     if options.columns is not None:
         fields_of(options.columns)  # a wrong name is told at once, and also where nothing is found
-    store = open_asked(options)
+    store = options.open_store()
     if options.experiments:
         rows = _experiments(store, with_runs=not options.json)
         if not rows:
-            tell_of_nothing(store.runs(), as_json=options.json)
+            options.tell_of_nothing(store.runs())
             return 0
         return _show(options, rows, _experiment_columns, "run" if any(row.get("run") for row in rows) else "experiment")
     if options.steps:
-        meanings = pass_meanings(options, store)
-        steps = store.steps(
-            project=options.project, experiment=options.experiment, **runs_of(options), **pass_of(options)
-        )
+        passing = read_passing(options, store)
+        steps = store.steps(project=options.project, experiment=options.experiment, **options.runs, **options.rule)
         tell_of_older_runs(steps.older_runs)
         if not len(steps):
-            tell_of_nothing(steps, as_json=options.json)
+            options.tell_of_nothing(steps)
             return 0
-        words = pass_words(meanings, steps.rows())
-        return _show(options, steps.rows(), partial(_step_columns, passed=words.title), "step", words.facts)
+        rows = steps.rows()
+        return _show(options, rows, partial(_step_columns, passed=passing.title(rows)), "step", passing.facts(rows))
     return _trajectories(options, store, wanted)
 
 
-def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int:
+def _trajectories(options: Options, store: Store, wanted: Row) -> int:
     most = _ALL_ROWS if options.json else _SHOWN_ROWS
     if options.order is None:
         last, limit = _newest(options, most), None
@@ -134,39 +100,35 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
         last = options.last
         limit = most if last is None and options.limit is None else options.limit
     paging = {"order": options.order, "limit": limit, "offset": options.offset, "last": last}
+    rule, names = options.rule, options.columns
     with working(f"reading {store.path}"):
         asked = _asked(options, wanted)
-        meanings = pass_meanings(options, store) if "passed" in asked or pass_of(options) or options.save else []
-        listing = store.trajectories(**wanted, **paging, **pass_of(options))
+        passing = read_passing(options, store) if "passed" in asked or rule or options.save else Passing()
+        listing = store.trajectories(**wanted, **paging, **rule)
         rows = listing.rows()
         total = len(rows) if options.json else listing.total
         if options.json:
-            chosen = (
-                rows if options.columns is None else chosen_fields(store, rows, options.columns, **pass_of(options))
-            )
+            chosen = rows if names is None else chosen_fields(store, rows, names, **rule)
         elif rows:
-            columns = usual_columns(rows)
-            if options.columns is not None:
-                columns = chosen_columns(store, rows, options.columns, **pass_of(options))
-            columns = with_asked(store, rows, columns, asked, **pass_of(options))
+            columns = usual_columns(rows) if names is None else chosen_columns(store, rows, names, **rule)
+            columns = with_asked(store, rows, columns, asked, **rule)
     tell_of_older_runs(listing.older_runs)
     if not rows:
-        tell_of_nothing(listing, as_json=options.json)
+        options.tell_of_nothing(listing)
     elif options.json:
         print_rows(chosen)
     else:
         hidden = print_table(columns)
-        footer = _footer(rows, total, hidden, newest=options.order is None)
-        print_footer(*footer, *pass_rules(meanings, rows))
+        print_footer(*_footer(rows, total, hidden, newest=options.order is None), *passing.rules(rows))
     return 0
 
 
-def _newest(options: argparse.Namespace, otherwise: int) -> int:
+def _newest(options: Options, otherwise: int) -> int:
     """How many of the newest lines are shown."""
     return min((each for each in (options.last, options.limit) if each is not None), default=otherwise)
 
 
-def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
+def _asked(options: Options, wanted: Row) -> list[str]:
     """The fields that the rows were chosen or sorted by."""
     from rolltrace.query import TRAJECTORY_HEADERS, compile_where, sorted_by
 
@@ -204,7 +166,7 @@ def _experiments(store: Store, *, with_runs: bool) -> list[Row]:
     return [{**row, "run_ids": [run["run"] for run in same(row)]} if row["runs"] > 1 else row for row in rows]
 
 
-def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str, facts: Sequence[str] = ()) -> int:
+def _show(options: Options, rows: list[Row], columns: Any, what: str, facts: Sequence[str] = ()) -> int:
     total = len(rows)
     end = max(0, total - options.offset)
     rows = rows[max(0, end - _newest(options, total)) : end]
@@ -223,37 +185,26 @@ def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str,
 
 
 def _experiment_columns(rows: list[Row]) -> list[Column]:
+    has_runs = any(row.get("superseded") or row["run"] for row in rows)  # an experiment has several
     return [
-        Column("project", [plain(row["project"]) for row in rows], stretch=True),
-        Column("experiment", [plain(row["experiment"]) for row in rows], stretch=True),
-        *_run_columns(rows),
-        *(_numbers(rows, key, key.replace("_", " ")) for key in ("trajectories", "running", "steps", "last_step")),
-        Column("started", [ago(row["start_ns"]) for row in rows], right=True),
-        Column("last news", [ago(row["end_ns"]) for row in rows], right=True),
+        *(field(rows, key) for key in ("project", "experiment")),
+        *([field(rows, "run")._replace(stretch=False), field(rows, "superseded")] if has_runs else []),
+        *(field(rows, key, key.replace("_", " ")) for key in ("trajectories", "running", "steps", "last_step")),
+        field(rows, "start_ns", "started", ago),
+        field(rows, "end_ns", "last news", ago),
     ]
 
 
-def _run_columns(rows: list[Row]) -> list[Column]:
-    """The runs, where an experiment has several."""
-    if not any(row.get("superseded") or row["run"] for row in rows):
-        return []
-    return [Column("run", [plain(row["run"] or "") for row in rows]), _numbers(rows, "superseded", "superseded")]
-
-
 def _step_columns(rows: list[Row], passed: str) -> list[Column]:
-    columns = [_numbers(rows, "step", "step")]
-    if any(row["validate"] for row in rows):
-        columns.append(Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    columns[:0] = [Column(key, [plain(row[key] or "") for row in rows], stretch=True) for key in differing_places(rows)]
     titles = {
         "trajectories": "trajectories", "samples": "samples", "errors": "errors", "running": "running",
         "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "pass_rate": passed,
         "zero_variance_share": "flat groups", "turns_mean": "turns",
     }  # fmt: skip
-    columns += [_numbers(rows, key, title) for key, title in titles.items()]
-    columns.append(Column("started", [ago(row["start_ns"]) for row in rows], right=True))
-    return columns
-
-
-def _numbers(rows: list[Row], key: str, title: str) -> Column:
-    return Column(title, [number(row[key]) for row in rows], right=True)
+    return [
+        *(field(rows, key) for key in differing_places(rows)),
+        field(rows, "step"),
+        *mark_validation(rows),
+        *(field(rows, key, title) for key, title in titles.items()),
+        field(rows, "start_ns", "started", ago),
+    ]

@@ -1,4 +1,4 @@
-"""The command line: one subcommand per file, each with `add(commands)` and a function that runs it.
+"""The command line: which commands there are, where they are declared, and what becomes of their errors.
 
 Every command takes the store as its last argument or as `--store`, or from `ROLLTRACE_STORE`, or `~/.rolltrace`. An
 error that rolltrace foresees is one line on stderr (on a terminal, with the place marked) and exit code 1; wrong usage
@@ -18,19 +18,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from rolltrace.cli.options import find_store, named_store
-from rolltrace.cli.output import error_text, plain
+from rolltrace.cli.options import Options
+from rolltrace.cli.output import error_text, plain, warn
 from rolltrace.errors import IncompleteWarning, RolltraceError, UnknownNameWarning
 from rolltrace.files import write_problem
 
-COMMANDS = (
-    "run", "proxy", "demo", "view", "ls", "show", "groups", "diff", "plot", "label", "score", "tail", "live", "sql",
-    "stats", "flags", "doctor", "export", "import", "collect", "sync", "drain", "compact", "prune", "rm", "retain",
-    "journal", "docs", "completion",
-)  # fmt: skip
-"""In the order of `rolltrace --help`."""
+_GROUPS = {
+    "record": {
+        "run": "run", "proxy": "serve", "collect": "serve", "demo": "demo", "label": "label", "score": "label",
+    },
+    "look": {
+        "view": "serve", "ls": "ls", "show": "show", "groups": "groups", "diff": "diff", "plot": "plot", "tail": "live",
+        "live": "live", "sql": "sql", "stats": "stats", "flags": "docs", "docs": "docs",
+    },
+    "export": {"export": "export", "import": "import_", "sync": "sync"},
+    "maintain": {
+        "doctor": "doctor", "drain": "maintain", "compact": "maintain", "journal": "journal", "prune": "removal",
+        "rm": "removal", "retain": "retain", "completion": "completion",
+    },
+}  # fmt: skip
+"""Commands in the order of `rolltrace --help`, each with the module that declares it."""
+_MODULES = {name: module for commands in _GROUPS.values() for name, module in commands.items()}
+_HEADINGS = {next(iter(commands)): title for title, commands in _GROUPS.items()}
+COMMANDS = tuple(_MODULES)
+_PROGRAM = "rolltrace"
 _DOCS = "documentation: rolltrace docs"
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_PLAIN = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG, errno.ENXIO})
@@ -41,7 +54,16 @@ _STOPPED = 130
 
 
 class _Help(argparse.HelpFormatter):
-    """Wraps each paragraph of one line; those with lines of their own, such as examples, stay as they are."""
+    """Wraps each paragraph of one line; those with lines of their own, such as examples, stay as they are.
+
+    The list of commands has a heading before each group of them.
+    """
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        is_command = type(action) is argparse._SubParsersAction._ChoicesPseudoAction
+        heading = _HEADINGS.get(action.dest) if is_command and self._prog == _PROGRAM else None
+        return text if heading is None else f"  {heading}:\n{text}"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = text.split("\n\n")
@@ -79,25 +101,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(words)
     except KeyboardInterrupt:
         _quiet_end()
-        print("rolltrace: stopped by Ctrl-C", file=sys.stderr)
+        warn("stopped by Ctrl-C")
         return _STOPPED
 
 
 def parser_of(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """The parser of these commands. Each module that is not loaded is some milliseconds less to wait."""
-    parser = Parser(prog="rolltrace", description="Record what happens inside agentic-RL rollouts, and look at it.")
+    parser = Parser(prog=_PROGRAM, description="Record what happens inside agentic-RL rollouts, and look at it.")
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     for name in names:
-        import_module(f"rolltrace.cli.{'import_' if name == 'import' else name}").add(commands)
+        module = import_module(f"rolltrace.cli.{_MODULES[name]}")
+        getattr(module, "import_" if name == "import" else name).add(name, commands)
     return parser
 
 
-def parse(words: list[str]) -> argparse.Namespace:
+def parse(words: list[str]) -> Options:
     """The options of a command line."""
     parser = parser_of([words[0]] if words and words[0] in COMMANDS else COMMANDS)
-    options = parser.parse_args(_with_dashes(words))
-    find_store(options)
+    options = parser.parse_args(_with_dashes(words), Options())
+    options.find_store()
     return options
 
 
@@ -123,13 +146,13 @@ def _run(words: list[str]) -> int:
         _quiet_end()
         return 0
     except RolltraceError as error:
-        print(f"rolltrace: {error_text(error)}", file=sys.stderr)
+        warn(error_text(error))
         return 1
-    except OSError as fault:
-        refusal = _refusal_of(fault, named_store(options))
+    except OSError as error:
+        refusal = _refusal_of(error, options.named_store())
         if refusal is None:
             raise
-        print(f"rolltrace: {plain(refusal)}", file=sys.stderr)
+        warn(plain(refusal))
         return 1
 
 
@@ -162,31 +185,24 @@ def _telling_of_missing() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         usual = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, _ABOUT_ANSWERS):
-                print(f"rolltrace: {plain(str(message))}", file=sys.stderr)
+                warn(plain(str(message)))
             else:
-                usual(message, category, filename, lineno, file, line)
+                usual(message, category, *place, **more)
 
         warnings.showwarning = show
         yield
 
 
-def _refusal_of(fault: OSError, store: Path | None) -> str | None:
-    """What to say of something that this user may not do, or of a file that is none; None for any other fault."""
-    if fault.errno in _NOT_PLAIN and store is not None and Path(str(fault.filename)).is_relative_to(store):
+def _refusal_of(error: OSError, store: Path | None) -> str | None:
+    """What to say of something that this user may not do, or of a file that is none; None for any other error."""
+    if error.errno in _NOT_PLAIN and store is not None and Path(str(error.filename)).is_relative_to(store):
         return (
-            f"{str(fault.filename)!r} cannot be used: {fault.strerror}; see: rolltrace doctor {shlex.quote(str(store))}"
+            f"{str(error.filename)!r} cannot be used: {error.strerror}; see: rolltrace doctor {shlex.quote(str(store))}"
         )
-    if fault.errno not in _NOT_ALLOWED:
+    if error.errno not in _NOT_ALLOWED:
         return None
     why = None if store is None else write_problem(store)
-    what = f"{fault.strerror}: {str(fault.filename)!r}" if fault.filename is not None else str(fault)
+    what = f"{error.strerror}: {str(error.filename)!r}" if error.filename is not None else str(error)
     return what if why is None else f"{what}; the store {str(store)!r} can only be read: {why}"

@@ -12,12 +12,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from rolltrace._amounts import duration
+from rolltrace._amounts import duration, number
 from rolltrace.record import plain_text, text_width, to_json
 
 SHORT_ID = 8
@@ -28,6 +28,7 @@ _UNTOLD_SEC = 2.0
 """Work that takes longer says what it does."""
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATUS_COLOURS = {"error": "red", "interrupted": "red", "cancelled": "yellow", "running": "cyan"}
+_BAR_CELLS = 30
 
 
 def json_line(fields: dict[str, Any]) -> str:
@@ -54,6 +55,11 @@ def _with_plain_numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_with_plain_numbers(item) for item in value]
     return value
+
+
+def warn(text: str) -> None:
+    """Say something on stderr that is not the answer."""
+    print(f"rolltrace: {text}", file=sys.stderr)
 
 
 def print_rows(rows: Iterable[dict[str, Any]]) -> None:
@@ -128,6 +134,28 @@ class Column(NamedTuple):
     """May be cut to fit the screen."""
     keep: bool = False
     """Is shown however narrow the screen is: somebody asked about it."""
+
+
+def field(
+    rows: Sequence[Mapping[str, Any]], key: str, title: str | None = None, cell: Callable[[Any], str] | None = None
+) -> Column:
+    """The column of a field: numbers on the right, text as wide as there is room; `cell` writes a value otherwise."""
+    values = [row[key] for row in rows]
+    is_number = key != "sample_index" and all(value is None or type(value) in (int, float) for value in values)
+    cells = [(cell or field_text)(value) for value in values]
+    right = is_number or cell is not None
+    return Column(key if title is None else title, cells, right=right, stretch=not right)
+
+
+def mark_validation(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """The column that tells validation from training, where there is any."""
+    marks = ["yes" if row["validate"] else "" for row in rows]
+    return [Column("val", marks)] if any(marks) else []
+
+
+def field_text(value: Any) -> str:
+    """A value as a cell of a table."""
+    return "" if value is None else number(value) if isinstance(value, float) else plain(value)
 
 
 def print_table(columns: Sequence[Column]) -> int:
@@ -214,19 +242,16 @@ def working(what: str) -> Iterator[None]:
 
 def progress(what: str) -> Callable[[int, int], None]:
     """A function of (done, total) that draws a bar on stderr, if that is a terminal and it takes long enough."""
-    begun = time.monotonic()
-    shown = [False]
+    begun, is_shown = time.monotonic(), False
 
     def show(done: int, total: int) -> None:
-        if not sys.stderr.isatty() or not total:
+        nonlocal is_shown
+        is_over = done >= total
+        if not sys.stderr.isatty() or not total or (not is_shown and (is_over or time.monotonic() - begun < 0.5)):
             return
-        if done < total and time.monotonic() - begun < 0.5:
-            return
-        if done >= total and not shown[0]:
-            return
-        shown[0] = True
-        filled = round(30 * done / total)
-        line = f"\r{what} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total}"
-        print(line, end="\n" if done >= total else "", file=sys.stderr, flush=True)
+        is_shown = True
+        filled = round(_BAR_CELLS * done / total)
+        bar = f"{'#' * filled}{'.' * (_BAR_CELLS - filled)}"
+        print(f"\r{what} [{bar}] {done}/{total}", end="\n" if is_over else "", file=sys.stderr, flush=True)
 
     return show

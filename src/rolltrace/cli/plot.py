@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import warnings
@@ -12,27 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, duration, number
 from rolltrace.cli.chart import Line, chart
-from rolltrace.cli.options import (
-    add_filters,
-    add_json,
-    add_pass,
-    add_store,
-    filters_of,
-    open_asked,
-    pass_meanings,
-    pass_of,
-    tell_of_older_runs,
-)
-from rolltrace.cli.output import plain, print_rows, screen_width, working
+from rolltrace.cli.command import command, option
+from rolltrace.cli.options import JSON, PASS, STORE, Options, filters, tell_of_older_runs
+from rolltrace.cli.output import plain, print_rows, screen_width, warn, working
+from rolltrace.cli.passing import read_passing
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
     from rolltrace.pass_rule import PassMeaning
     from rolltrace.query import Curve, Curves
 
-_WIDEST = 100
+_MAX_WIDTH = 100
 _HEIGHT = 13
-_MOST_LINES = 12
+_MAX_LINES = 12
 """More in one chart cannot be told apart."""
 _FEW_STEPS = 50
 """Up to here each step is marked in a picture."""
@@ -54,27 +45,18 @@ examples:
   rolltrace plot --of flag.cut_by_length --where "tag.level = 'hard'\""""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "plot",
-        help="draw rewards and other values over the steps",
-        description="One chart per value, one line per experiment: the mean of each training step. Validation has "
-        "lines of its own.",
-        epilog=_EXAMPLES,
-    )
-    add_store(parser)
-    parser.add_argument("--of", default="reward", metavar="NAMES", help="what to plot (default: reward)")
-    add_filters(parser, several_experiments=True)
-    add_pass(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write an image instead (.png, .svg, .pdf); requires matplotlib"
-    )
-    add_json(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "draw rewards and other values over the steps",
+    "One chart per value, one line per experiment: the mean of each training step. Validation has lines of its own.",
+    STORE,
+    option("--of NAMES", "what to plot (default: reward)", default="reward"),
+    filters(option("--experiment NAME", "may be given several times", action="append")),
+    PASS,
+    option("-o/--output FILE", "write an image instead (.png, .svg, .pdf); requires matplotlib"),
+    JSON,
+    epilog=_EXAMPLES,
+)
+def plot(options: Options) -> int:
     values = [value.strip() for value in options.of.split(",") if value.strip()]
     if not values:
         options.usage_error("--of needs names, such as reward,tokens")
@@ -85,14 +67,14 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"the output file must end in {', '.join(_PICTURES)}; not {options.output!r}")
     from rolltrace.query import curves_of
 
-    store = open_asked(options)
+    store = options.open_store()
     with working(f"reading {store.path}"):
-        if "pass" in values or pass_of(options) or options.save:
-            pass_meanings(options, store)
-        answer = curves_of(store, values, **pass_of(options), **_conditions(options))
+        if "pass" in values or options.rule or options.save:
+            read_passing(options, store)
+        answer = curves_of(store, values, **options.rule, **_conditions(options))
     tell_of_older_runs(answer.older_runs)
     if answer.without_step:
-        print(f"rolltrace: left out {counted(answer.without_step, 'trajectory')} without a step", file=sys.stderr)
+        warn(f"left out {counted(answer.without_step, 'trajectory')} without a step")
     charts: dict[str, list[Curve]] = {}
     for curve in answer.curves:
         charts.setdefault(curve.value, []).append(curve)
@@ -118,9 +100,9 @@ def _json(answer: Curves) -> Iterator[dict[str, Any]]:
         yield from ({**fields, **point._asdict()} for point in fields.pop("points"))
 
 
-def _conditions(options: argparse.Namespace) -> dict[str, Any]:
+def _conditions(options: Options) -> dict[str, Any]:
     """The filters, with several experiments as a part of `where`."""
-    conditions = filters_of(options)
+    conditions = options.filters
     names = conditions.pop("experiment") or []
     if len(names) == 1:
         conditions["experiment"] = names[0]
@@ -132,11 +114,11 @@ def _conditions(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(charts: dict[str, list[Curve]], passing: Sequence[PassMeaning]) -> None:
-    rows = shutil.get_terminal_size((_WIDEST, 24)).lines if sys.stdout.isatty() else 24
+    rows = shutil.get_terminal_size((_MAX_WIDTH, 24)).lines if sys.stdout.isatty() else 24
     # A chart and its legend fit a small terminal.
-    width, height = min(screen_width(), _WIDEST), max(5, min(_HEIGHT, rows - 8))
+    width, height = min(screen_width(), _MAX_WIDTH), max(5, min(_HEIGHT, rows - 8))
     for at, (value, curves) in enumerate(charts.items()):
-        shown = curves[-_MOST_LINES:]
+        shown = curves[-_MAX_LINES:]
         lines = [
             Line(
                 _label(curve, curves),

@@ -7,14 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
-from rolltrace.cli.options import (
-    add_json,
-    add_store,
-    add_yes,
-    amount,
-    is_agreed,
-    store_of,
-)
+from rolltrace.cli.command import command, group, one_of, option
+from rolltrace.cli.options import JSON, STORE, YES, Options, amount
 from rolltrace.cli.output import json_line, plain, working
 from rolltrace.errors import ConfigError
 
@@ -25,77 +19,67 @@ _NOTHING = "none"
 """The word of `--keep` for nothing but the share."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "retain",
-        help="keep what is worth it, by outcome",
-        description="Show, set or remove the policy by which the drainer removes payloads of finished steps, whole "
-        "groups at a time. Options that are not given keep their values. A policy that would remove something is shown "
-        "first, and has to be confirmed.",
-        epilog="rolltrace retain --keep errors,extremes,slowest,flagged --share 0.1; rolltrace retain --share 0.5 "
-        "--dry-run; rolltrace retain --now; rolltrace retain --off",
-    )
-    add_store(parser)
-    policy = parser.add_argument_group("the policy")
-    policy.add_argument(
-        "--keep", metavar="WORDS", help="of errors, extremes, slowest, flagged (default: all four), or none"
-    )
-    policy.add_argument("--share", type=float, metavar="0..1", help="how much of the rest is kept (default: 0)")
-    policy.add_argument("--slowest-percent", type=float, metavar="P", help="of each step (default: 5)")
-    policy.add_argument("--flags", metavar="FLAGS", help="which flags count as flagged (default: any)")
-    policy.add_argument(
-        "--after-steps", type=int, metavar="N", help="how many later steps must have begun (default: 1)"
-    )
-    policy.add_argument(
-        "--whole",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="remove all rows but the summary, not only payloads",
-    )
-    policy.add_argument("--seed", type=int, metavar="N", help="another seed keeps a different share (default: 0)")
-    policy.add_argument("--experiments", metavar="NAMES", help="of these experiments only (default: all)")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--off", action="store_true", help="remove the policy")
-    what.add_argument("--dry-run", action="store_true", help="only print what the policy would remove")
-    what.add_argument("--now", action="store_true", help="apply it now instead of when the drainer is next idle")
-    add_yes(parser)
-    add_json(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "keep what is worth it, by outcome",
+    "Show, set or remove the policy by which the drainer removes payloads of finished steps, whole groups at a time. "
+    "Options that are not given keep their values. A policy that would remove something is shown first, and has to be "
+    "confirmed.",
+    STORE,
+    group(
+        "the policy",
+        option("--keep WORDS", "of errors, extremes, slowest, flagged (default: all four), or none"),
+        option("--share 0..1", "how much of the rest is kept (default: 0)", type=float),
+        option("--slowest-percent P", "of each step (default: 5)", type=float),
+        option("--flags FLAGS", "which flags count as flagged (default: any)"),
+        option("--after-steps N", "how many later steps must have begun (default: 1)"),
+        option(
+            "--whole",
+            "remove all rows but the summary, not only payloads",
+            action=argparse.BooleanOptionalAction,
+            default=None,
+        ),
+        option("--seed N", "another seed keeps a different share (default: 0)"),
+        option("--experiments NAMES", "of these experiments only (default: all)"),
+    ),
+    one_of(
+        option("--off", "remove the policy"),
+        option("--dry-run", "only print what the policy would remove"),
+        option("--now", "apply it now instead of when the drainer is next idle"),
+    ),
+    YES,
+    JSON,
+    epilog="rolltrace retain --keep errors,extremes,slowest,flagged --share 0.1; rolltrace retain --share 0.5 "
+    "--dry-run; rolltrace retain --now; rolltrace retain --off",
+)
+def retain(options: Options) -> int:
     from rolltrace.keeper import read_policy, write_policy
 
     settings = _settings(options)
-    path = store_of(options, to_write=not options.dry_run and (options.off or options.now or bool(settings)))
+    path = options.store_path(to_write=not options.dry_run and (options.off or options.now or bool(settings)))
     if options.off:
         if settings:
             raise ConfigError(f"--off removes the policy; it cannot be combined with --{next(iter(settings))}")
         write_policy(path, None)
-        print(json_line({"policy": None}) if options.json else "no policy: everything is kept")
+        options.report({"policy": None}, "no policy: everything is kept")
         return 0
     policy = _with(settings, read_policy(path))
     if policy is None:
-        print(
-            json_line({"policy": None})
-            if options.json
-            else "no policy: everything is kept; set one: rolltrace retain --keep errors,extremes --share 0.1"
-        )
+        hint = "set one: rolltrace retain --keep errors,extremes --share 0.1"
+        options.report({"policy": None}, f"no policy: everything is kept; {hint}")
         return 0
     with working("finding what would be removed"):
         decision, foreseen = _foresee(path, policy)
     if not options.now:
         _show(policy, decision, foreseen, options)
     removes = (options.now or settings) and not options.dry_run
-    if removes and foreseen.trajectories and not is_agreed(options, _what(policy, foreseen, options)):
+    if removes and foreseen.trajectories and not options.is_agreed(_what(policy, foreseen, options)):
         return 1
     if settings and not options.dry_run:
         write_policy(path, policy)
     return _apply(path, policy, decision, options) if options.now else 0
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
+def _settings(options: Options) -> dict[str, Any]:
     """The options of the policy that were given.
 
     Raises:
@@ -134,7 +118,7 @@ def _foresee(path: Path, policy: RetentionPolicy) -> tuple[Decision, Foreseen]:
     return decision, foresee(path, decision.groups, decision.chosen, whole=policy.whole)
 
 
-def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
+def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, options: Options) -> None:
     import msgspec
 
     fields = msgspec.to_builtins(policy)
@@ -151,19 +135,17 @@ def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, optio
     print(f"{steps} to look at: would drop {amount(foreseen)}{keeps}")
 
 
-def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespace) -> str:
+def _what(policy: RetentionPolicy, foreseen: Foreseen, options: Options) -> str:
     what = "all rows but the summary" if policy.whole else "the payloads"
     when = "now" if options.now else "as soon as the drainer has time, and later those of further steps"
     return f"remove {what} of {amount(foreseen)} {when}"
 
 
-def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: argparse.Namespace) -> int:
+def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: Options) -> int:
     from rolltrace.keeper import retain
 
     done = retain(path, policy, decision=decision, at_once=True)
-    if options.json:
-        print(json_line({"steps": done.steps, **done.pruned._asdict()}))
-    else:
-        dropped = counted(done.pruned.trajectories, "trajectory")
-        print(f"{counted(done.steps, 'finished step')}: dropped {dropped}, {size(max(done.pruned.bytes, 0))} less")
+    dropped = f"dropped {counted(done.pruned.trajectories, 'trajectory')}, {size(max(done.pruned.bytes, 0))} less"
+    fields = {"steps": done.steps, **done.pruned._asdict()}
+    options.report(fields, f"{counted(done.steps, 'finished step')}: {dropped}")
     return 0

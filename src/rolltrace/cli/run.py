@@ -15,9 +15,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rolltrace.cli.output import plain
+from rolltrace.cli.command import argument, command, option
+from rolltrace.cli.options import Options
+from rolltrace.cli.output import plain, warn
 from rolltrace.errors import ConfigError
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
@@ -32,26 +34,6 @@ _EXAMPLES = """examples:
 What stands after the script, the module or -- belongs to the program."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "run",
-        help="run a program with tracing on",
-        description="Run a Python script, a module or any command with tracing on, in it and in the Python processes "
-        "that it starts. What is installed and known to rolltrace (verl, tinker-cookbook, TRL, prime-rl; OpenAI, "
-        "Anthropic, LiteLLM, LangChain, OpenAI Agents) is traced without a change of the program.",
-        usage="rolltrace run [--project P] [--experiment E] [--store S]\n"
-        "                     (SCRIPT | -m MODULE | -- COMMAND) ...",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("--project", metavar="P", help="what the work is called")
-    parser.add_argument("--experiment", metavar="E", help="what this experiment is called: the script or module")
-    parser.add_argument("--store", metavar="S", help="the store folder; ROLLTRACE_STORE or ~/.rolltrace if not given")
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module, as python -m")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="a script and its arguments")
-    parser.set_defaults(run=run, usage_error=parser.error)
-
-
 class _Program(NamedTuple):
     words: list[str]
     """The command line."""
@@ -59,7 +41,21 @@ class _Program(NamedTuple):
     """What to call the experiment, if nothing else does."""
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "run a program with tracing on",
+    "Run a Python script, a module or any command with tracing on, in it and in the Python processes that it starts. "
+    "What is installed and known to rolltrace (verl, tinker-cookbook, TRL, prime-rl; OpenAI, Anthropic, LiteLLM, "
+    "LangChain, OpenAI Agents) is traced without a change of the program.",
+    option("--project P", "what the work is called"),
+    option("--experiment E", "what this experiment is called: the script or module"),
+    option("--store S", "the store folder; ROLLTRACE_STORE or ~/.rolltrace if not given"),
+    option("-m MODULE", "a module, as python -m", dest="module", nargs=argparse.REMAINDER),
+    argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="a script and its arguments"),
+    usage="rolltrace run [--project P] [--experiment E] [--store S]\n"
+    "                     (SCRIPT | -m MODULE | -- COMMAND) ...",
+    epilog=_EXAMPLES,
+)
+def run(options: Options) -> int:
     program = _program(options)
     environment = _environment(options, program)
     sys.stdout.flush()
@@ -67,14 +63,14 @@ def run(options: argparse.Namespace) -> int:
     try:
         os.execvpe(program.words[0], program.words, environment)
     except FileNotFoundError:
-        print(f"rolltrace: there is no command {plain(program.words[0])!r}", file=sys.stderr)
+        warn(f"there is no command {plain(program.words[0])!r}")
         return _NOT_FOUND
-    except OSError as fault:
-        print(f"rolltrace: cannot run {plain(program.words[0])!r}: {fault.strerror or fault}", file=sys.stderr)
+    except OSError as error:
+        warn(f"cannot run {plain(program.words[0])!r}: {error.strerror or error}")
         return _NOT_EXECUTABLE
 
 
-def _program(options: argparse.Namespace) -> _Program:
+def _program(options: Options) -> _Program:
     if options.module is not None:
         if not options.module:
             options.usage_error("-m needs the name of a module")
@@ -93,7 +89,7 @@ def _program(options: argparse.Namespace) -> _Program:
     return _Program([sys.executable, *words], Path(script).stem)
 
 
-def _environment(options: argparse.Namespace, program: _Program) -> dict[str, str]:
+def _environment(options: Options, program: _Program) -> dict[str, str]:
     """The environment of the program: tracing on, and our folder where Python looks first.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import fields
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import ago, counted, duration, number
-from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.command import argument, command, one_of, option
+from rolltrace.cli.options import JSON, STORE, Options
 from rolltrace.cli.output import (
     cut,
     json_line,
@@ -21,7 +21,7 @@ from rolltrace.cli.output import (
     print_rows,
     screen_width,
     working,
-)
+)  # fmt: skip
 from rolltrace.cli.show_transitions import print_transitions
 from rolltrace.errors import ConfigError
 
@@ -45,41 +45,26 @@ _EXAMPLES = """examples:
   rolltrace show 3f2a1b2c runs/store --json | jq .reward"""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "show",
-        help="show one trajectory",
-        description="Show one trajectory: its coordinates and scores, the tree of its ops, its conversation.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("id", help="the id of the trajectory, or a prefix of it")
-    add_store(parser)
-    part = parser.add_mutually_exclusive_group()
-    part.add_argument("--ops", action="store_true", help="the tree of ops only; with --json, one line per op")
-    part.add_argument(
-        "--conversation", action="store_true", help="the conversation only; with --json, a line per message"
-    )
-    part.add_argument(
-        "--tokens", action="store_true", help="the tokens of every model call; with --json, a line per call"
-    )
-    part.add_argument(
-        "--transitions", action="store_true", help="the environment steps only; with --json, a line per step"
-    )
-    parser.add_argument(
-        "--seen-by", type=int, metavar="TURN", help="the conversation as the model call of this turn saw it, from 0"
-    )
-    parser.add_argument("--full", action="store_true", help="do not cut long values; tracebacks of ops too")
-    add_json(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "show one trajectory",
+    "Show one trajectory: its coordinates and scores, the tree of its ops, its conversation.",
+    argument("id", help="the id of the trajectory, or a prefix of it"),
+    STORE,
+    one_of(
+        option("--ops", "the tree of ops only; with --json, one line per op"),
+        option("--conversation", "the conversation only; with --json, a line per message"),
+        option("--tokens", "the tokens of every model call; with --json, a line per call"),
+        option("--transitions", "the environment steps only; with --json, a line per step"),
+    ),
+    option("--seen-by TURN", "the conversation as the model call of this turn saw it, from 0", type=int),
+    option("--full", "do not cut long values; tracebacks of ops too"),
+    JSON,
+    epilog=_EXAMPLES,
+)
+def show(options: Options) -> int:
     if Path(options.id).is_dir() and options.store is not None and not Path(options.store).is_dir():
         raise ConfigError(f"the id comes first: rolltrace show {options.store} {options.id}")
-    from rolltrace.query import open_store
-
-    store = open_store(store_of(options))
+    store = options.open_store()
     with working(f"reading {store.path}"):
         trajectory = store.trajectory(options.id)
     if options.json:
@@ -109,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
+def _print_json(trajectory: Trajectory, options: Options) -> None:
     if options.ops:
         print_rows({"depth": depth, **_op_fields(op)} for op, depth, _ in _with_depth(trajectory))
     elif options.conversation:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import age_sec, counted, number, size_of
-from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import Column, paint, plain, print_rows, print_table, working
+from rolltrace._amounts import age_sec, counted, size_of
+from rolltrace.cli.command import argument, command, one_of, option
+from rolltrace.cli.options import JSON, STORE, Options
+from rolltrace.cli.output import Column, field_text, paint, plain, print_rows, print_table, warn, working
 from rolltrace.errors import ConfigError
 from rolltrace.exchange import write_csv
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
 
-_LONGEST_CELL = 400
+_MAX_CELL = 400
 _EXAMPLES = """views: trajectories, messages, ops, spans, tokens, transitions, scores, notes,
        losses, flags, runs, blobs, latest_scores, labels, unmatched_scores,
        passes, groups, group_records
@@ -29,34 +29,25 @@ examples:
   rolltrace sql "from groups where std = 0" runs/store --csv > groups.csv"""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "sql",
-        help="ask with SQL",
-        description="Run one SELECT (DuckDB SQL) over the views of a store, read-only. Tables and CSV show control "
-        "characters as \\x1b, and CSV puts a quote before text that a spreadsheet would take for a formula; --json is "
-        "exact.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("query", metavar="SELECT", nargs="?", help="the statement, in quotes")
-    add_store(parser)
-    parser.add_argument("--timeout", metavar="TIME", help="give up after this time, such as 30s or 5m (default: never)")
-    parser.add_argument("--memory", metavar="SIZE", help="use at most this much, such as 4GiB (default: half of all)")
-    form = parser.add_mutually_exclusive_group()
-    add_json(form)
-    form.add_argument("--csv", action="store_true", help="print CSV with a header line")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "ask with SQL",
+    "Run one SELECT (DuckDB SQL) over the views of a store, read-only. Tables and CSV show control characters as "
+    "\\x1b, and CSV puts a quote before text that a spreadsheet would take for a formula; --json is exact.",
+    argument("query", metavar="SELECT", nargs="?", help="the statement, in quotes"),
+    STORE,
+    option("--timeout TIME", "give up after this time, such as 30s or 5m (default: never)"),
+    option("--memory SIZE", "use at most this much, such as 4GiB (default: half of all)"),
+    one_of(JSON, option("--csv", "print CSV with a header line")),
+    epilog=_EXAMPLES,
+)
+def sql(options: Options) -> int:
     if options.query is None:
         raise ConfigError('which SELECT? rolltrace sql "select step, avg(reward) from trajectories group by step"')
     from rolltrace.query import Limit, open_store
 
     limit = None if options.timeout is None else Limit(age_sec("--timeout", options.timeout, "a time such as 30s"))
     memory_bytes = _half_of_all() if options.memory is None else size_of("--memory", options.memory)
-    store = open_store(store_of(options), memory_limit=f"{memory_bytes}")
+    store = open_store(options.store_path(), memory_limit=f"{memory_bytes}")
     with working(f"reading {store.path}"), limit or nullcontext():
         result = store.sql(options.query)
         _tell_of_older_runs(store, options.query)
@@ -68,12 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.csv:
         write_csv(sys.stdout, names, zip(*columns))
         return 0
-    hidden = print_table(
-        [
-            Column(plain(name), [_cell(value) for value in column], right=_is_numeric(column), stretch=True)
-            for name, column in zip(names, columns)
-        ]
-    )
+    hidden = print_table([_column(name, values) for name, values in zip(names, columns)])
     more = f"; {counted(hidden, 'more column')}: --json, --csv, or a wider terminal" if hidden else ""
     where = "" if len(result) else f" in the store {plain(repr(str(store.path)))}"
     print(paint(f"{counted(len(result), 'row')}{where}{more}", "dim"))
@@ -91,20 +77,11 @@ def _tell_of_older_runs(store: Store, query: str) -> None:
         return
     older = sum(row["superseded"] for row in store.experiments())
     if older:
-        print(
-            f"rolltrace: the views include all runs, and {counted(older, 'trajectory')} of older ones; newest only: "
-            "WHERE NOT superseded (trajectories, groups)",
-            file=sys.stderr,
-        )
+        left = f"the views include all runs, and {counted(older, 'trajectory')} of older ones"
+        warn(f"{left}; newest only: WHERE NOT superseded (trajectories, groups)")
 
 
-def _is_numeric(column: list[Any]) -> bool:
-    return all(value is None or isinstance(value, int | float) for value in column)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return number(value)
-    return plain(value[:_LONGEST_CELL] if isinstance(value, str | list) else value)
+def _column(name: str, values: list[Any]) -> Column:
+    is_number = all(value is None or isinstance(value, int | float) for value in values)
+    cells = [field_text(value[:_MAX_CELL] if isinstance(value, str | list) else value) for value in values]
+    return Column(plain(name), cells, right=is_number, stretch=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace._address import address_in
 from rolltrace._amounts import ago, counted, number, size
-from rolltrace.cli.options import add_json, add_pass, add_store, pass_meanings, pass_of, store_of
+from rolltrace.cli.command import command
+from rolltrace.cli.options import JSON, PASS, STORE, Options
 from rolltrace.cli.output import json_line, plain, working
+from rolltrace.cli.passing import read_passing
 from rolltrace.journal import drainer_is_running, journal_files, journal_folder, undrained_elsewhere
 
 if TYPE_CHECKING:
@@ -19,23 +20,17 @@ if TYPE_CHECKING:
     from rolltrace.query import Store
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "stats",
-        help="sizes and counts",
-        description="The size of a store, its row counts, what is still to be drained, what was lost, and how many "
-        "trajectories have each flag.",
-        epilog="example: rolltrace stats --json | jq .bytes.data",
-    )
-    add_store(parser)
-    add_pass(parser)
-    add_json(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
-
-
-def run(options: argparse.Namespace) -> int:
-    store = store_of(options)
+@command(
+    "sizes and counts",
+    "The size of a store, its row counts, what is still to be drained, what was lost, and how many trajectories have "
+    "each flag.",
+    STORE,
+    PASS,
+    JSON,
+    epilog="example: rolltrace stats --json | jq .bytes.data",
+)
+def stats(options: Options) -> int:
+    store = options.store_path()
     with working(f"reading {store}"):
         facts, sending = _gather(store, options)
     if options.json:
@@ -45,12 +40,15 @@ def run(options: argparse.Namespace) -> int:
     print(facts["store"])
     _line("trajectories", f"{facts['trajectories']}, {facts['running']} running")
     _line("experiments", facts["experiments"])
+
+    def place(row: dict[str, Any]) -> str:
+        return f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
+
     for row in facts["passed"]:
-        where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
         share = "" if row["pass_rate"] is None else f" ({number(row['pass_rate'])})"
         count = "unknown" if row["passed"] is None else f"{row['passed']} of"
         rule = "" if row["meaning"] == row["title"] else f"; {plain(row['meaning'])}"
-        _line(plain(row["title"]), f"{count} {counted(row['scored'], 'training rollout')}{share}{rule}{where}")
+        _line(plain(row["title"]), f"{count} {counted(row['scored'], 'training rollout')}{share}{rule}{place(row)}")
     _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in sizes.items()))
     _line("files", f"{facts['files']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
     unread = f"; {facts['unreadable_journals']} cannot be read" if facts["unreadable_journals"] else ""
@@ -68,9 +66,8 @@ def run(options: argparse.Namespace) -> int:
         _line(f"to {plain(report.backend)}", plain(report.in_words()))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
     for row in facts["flags"]:
-        where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
         flags = ", ".join(f"{plain(flag)} {count}" for flag, count in row["trajectories"].items())
-        _line("flags", f"{flags}{where}")
+        _line("flags", f"{flags}{place(row)}")
     if facts["damaged_files"]:
         _line("damaged", f"{counted(len(facts['damaged_files']), 'file')}: rolltrace doctor")
     return 0
@@ -80,7 +77,7 @@ def _line(label: str, value: Any) -> None:
     print(f"  {label:<13} {value}")
 
 
-def _gather(store: Path, options: argparse.Namespace) -> tuple[dict[str, Any], list[Report]]:
+def _gather(store: Path, options: Options) -> tuple[dict[str, Any], list[Report]]:
     from rolltrace.drain import find_waiting
     from rolltrace.keeper import reports
     from rolltrace.query import open_store
@@ -122,11 +119,11 @@ def _gather(store: Path, options: argparse.Namespace) -> tuple[dict[str, Any], l
     return facts, sending
 
 
-def _passed(asked: Store, options: argparse.Namespace) -> list[dict[str, Any]]:
+def _passed(asked: Store, options: Options) -> list[dict[str, Any]]:
     """How many training rollouts of each experiment passed, of those that have a reward."""
-    meanings = {(each.project, each.experiment): each for each in pass_meanings(options, asked)}
+    meanings = {(each.project, each.experiment): each for each in read_passing(options, asked).meanings}
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in asked.steps(**pass_of(options)):
+    for row in asked.steps(**options.rule):
         if not row["validate"] and row["scored"]:
             rows.setdefault((row["project"], row["experiment"]), []).append(row)
     facts = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import time
@@ -10,8 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import age_sec, counted, size
-from rolltrace.cli.options import add_json, add_store, open_asked, store_of, tell_of_nothing, tell_of_runs_not_meant
-from rolltrace.cli.output import json_line, plain, progress
+from rolltrace.cli.command import command, group, option
+from rolltrace.cli.options import EXPERIMENT, JSON, PROJECT, STORE, WHERE, Options, tell_of_runs_not_meant
+from rolltrace.cli.output import plain, progress, warn
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
 
 if TYPE_CHECKING:
@@ -29,40 +29,29 @@ _EXAMPLES = """examples:
 more: rolltrace docs backends"""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "sync",
-        help="send trajectories to a backend",
-        description="Send finished trajectories to a backend (mlflow, weave, ...), from this machine: what was held "
-        "back or could not be sent, and experiments that were traced without it. What the backend has is not sent "
-        "again, so the command can be repeated. Exit code 3 if the backend refused some.",
-        epilog=_EXAMPLES,
-    )
-    add_store(parser)
-    parser.add_argument("--to", required=True, metavar="BACKEND", help="such as mlflow, weave, trackio or otlp")
-    group = parser.add_argument_group("which trajectories")
-    group.add_argument("--project", metavar="NAME")
-    group.add_argument("--experiment", metavar="NAME")
-    group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
-    group.add_argument("--since", metavar="STEP|AGE", help="from this step on, or ended within 30m, 12h, 7d, ...")
-    group.add_argument("--again", action="store_true", help="also resend what the backend has; it is replaced")
-    parser.add_argument("--dry-run", action="store_true", help="only print how many, and about how many bytes")
-    parser.add_argument(
-        "--save",
-        action="store_true",
-        help="send nothing; apply --where and --max-bytes-per-day to what is sent automatically from now on",
-    )
-    parser.add_argument("--max-bytes-per-day", metavar="SIZE", help="with --save, such as 30MiB")
-    add_json(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "send trajectories to a backend",
+    "Send finished trajectories to a backend (mlflow, weave, ...), from this machine: what was held back or could not "
+    "be sent, and experiments that were traced without it. What the backend has is not sent again, so the command can "
+    "be repeated. Exit code 3 if the backend refused some.",
+    STORE,
+    option("--to BACKEND", "such as mlflow, weave, trackio or otlp", required=True),
+    group(
+        "which trajectories", PROJECT, EXPERIMENT, WHERE,
+        option("--since STEP|AGE", "from this step on, or ended within 30m, 12h, 7d, ..."),
+        option("--again", "also resend what the backend has; it is replaced"),
+    ),
+    option("--dry-run", "only print how many, and about how many bytes"),
+    option("--save", "send nothing; apply --where and --max-bytes-per-day to what is sent automatically from now on"),
+    option("--max-bytes-per-day SIZE", "with --save, such as 30MiB"),
+    JSON,
+    epilog=_EXAMPLES,
+)  # fmt: skip
+def sync(options: Options) -> int:
     from rolltrace import backends
     from rolltrace.keeper import Outbox
 
-    path = store_of(options, may_be_new=options.save, to_write=not options.dry_run)
+    path = options.store_path(may_be_new=options.save, to_write=not options.dry_run)
     backends.check([options.to])
     outbox = Outbox(path, options.to)
     if options.save:
@@ -72,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     return _dry_run(outbox, options) if options.dry_run else _send(outbox, options)
 
 
-def _save(outbox: Outbox, options: argparse.Namespace) -> int:
+def _save(outbox: Outbox, options: Options) -> int:
     from rolltrace.files import is_store
     from rolltrace.keeper import SendingPolicy
     from rolltrace.tables import TableStore, address_in
@@ -83,7 +72,7 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
     policy = SendingPolicy.of(options.where, options.max_bytes_per_day)
     if not outbox.store.is_dir() or not is_store(outbox.store):  # limits are best set before the first run
         TableStore(address_in(outbox.store)).prepare()
-        print(f"rolltrace: created the store {plain(str(outbox.store))}", file=sys.stderr)
+        warn(f"created the store {plain(str(outbox.store))}")
     outbox.policy = policy
     limit = (
         "as much as there is" if policy.max_bytes_per_day is None else f"up to {size(policy.max_bytes_per_day)} a day"
@@ -93,47 +82,37 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
     return 0
 
 
-def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
+def _pending(store: Store, outbox: Outbox, options: Options) -> Pending:
     from rolltrace.keeper import asked_for
 
-    tell_of_runs_not_meant(store, options.where, project=options.project, experiment=options.experiment)
-    pending = asked_for(
-        store,
-        outbox,
-        again=options.again,
-        where=options.where,
-        project=options.project,
-        experiment=options.experiment,
-        **_since(options.since),
-    )
+    places = {"project": options.project, "experiment": options.experiment}
+    tell_of_runs_not_meant(store, options.where, **places)
+    pending = asked_for(store, outbox, again=options.again, where=options.where, **places, **_since(options.since))
     if pending.elsewhere:
-        print(
-            f"rolltrace: {counted(pending.elsewhere, 'trajectory')} left out, because another host is sending them; "
-            "--again sends everything once more, under the same ids",
-            file=sys.stderr,
-        )
+        left_out = f"{counted(pending.elsewhere, 'trajectory')} left out, because another host is sending them"
+        warn(f"{left_out}; --again sends everything once more, under the same ids")
     return pending
 
 
-def _dry_run(outbox: Outbox, options: argparse.Namespace) -> int:
+def _dry_run(outbox: Outbox, options: Options) -> int:
     from rolltrace.query import sizes
 
-    store = open_asked(options)
+    store = options.open_store()
     pending = _pending(store, outbox, options)
     ids = [item.trajectory_id for item in pending.send]
     total = sum(sum(sizes(store, ids[at : at + 1000]).values()) for at in range(0, len(ids), 1000))
     if not pending.total:
         _tell_of_nothing(store, options)
-    if options.json:
-        print(json_line({"send": len(ids), "update": len(pending.update), "bytes": total}))
-    else:
-        updates = f", and newer scores of {len(pending.update)}" if pending.update else ""
-        print(f"would send {counted(len(ids), 'trajectory')} to {plain(options.to)}, about {size(total)}{updates}")
+    updates = f", and newer scores of {len(pending.update)}" if pending.update else ""
+    options.report(
+        {"send": len(ids), "update": len(pending.update), "bytes": total},
+        f"would send {counted(len(ids), 'trajectory')} to {plain(options.to)}, about {size(total)}{updates}",
+    )
     return 0
 
 
-def _send(outbox: Outbox, options: argparse.Namespace) -> int:
-    store = open_asked(options, to_write=True)
+def _send(outbox: Outbox, options: Options) -> int:
+    store = options.open_store(to_write=True)
     deadline = time.monotonic() + _WAIT_SEC
     while True:
         with outbox.sending() as alone:
@@ -144,7 +123,7 @@ def _send(outbox: Outbox, options: argparse.Namespace) -> int:
         time.sleep(0.2)
 
 
-def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> int:
+def _send_alone(store: Store, outbox: Outbox, options: Options) -> int:
     from rolltrace import backends
     from rolltrace.keeper import STOPS, Sender
 
@@ -175,11 +154,11 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
     ) from problem
 
 
-def _tell_of_nothing(store: Store, options: argparse.Namespace) -> None:
+def _tell_of_nothing(store: Store, options: Options) -> None:
     """Say so if the store has nothing that was asked for, sent or not."""
     chosen = store.trajectories(where=options.where, project=options.project, experiment=options.experiment, limit=1)
     if not len(chosen):
-        tell_of_nothing(chosen, as_json=True)
+        warn(plain(chosen.why_empty()))
 
 
 def _try(sender: Sender, pending: Pending, bar: Callable[[int, int], None]) -> Exception | None:
@@ -190,19 +169,23 @@ def _try(sender: Sender, pending: Pending, bar: Callable[[int, int], None]) -> E
     return None
 
 
-def _report(sender: Sender, outbox: Outbox, options: argparse.Namespace) -> int:
+def _report(sender: Sender, outbox: Outbox, options: Options) -> int:
     has = outbox.position.sent_by()
-    if options.json:
-        counts = {"sent": sender.sent, "updated": sender.updated, "refused": sender.refused}
-        print(json_line({**counts, "has": {"total": has.total, **has._asdict()}}))
-    else:
-        print(f"{_done(sender, options)}; {plain(options.to)} has {has.total} of this store{_senders(has)}")
-        if sender.refused:
-            print(f"{options.to} refused {counted(sender.refused, 'trajectory')}: rolltrace stats", file=sys.stderr)
+    options.report(
+        {
+            "sent": sender.sent,
+            "updated": sender.updated,
+            "refused": sender.refused,
+            "has": {"total": has.total, **has._asdict()},
+        },
+        f"{_done(sender, options)}; {plain(options.to)} has {has.total} of this store{_senders(has)}",
+    )
+    if sender.refused and not options.json:
+        print(f"{options.to} refused {counted(sender.refused, 'trajectory')}: rolltrace stats", file=sys.stderr)
     return 3 if sender.refused else 0
 
 
-def _done(sender: Sender, options: argparse.Namespace) -> str:
+def _done(sender: Sender, options: Options) -> str:
     if not sender.sent and not sender.updated and not sender.refused:
         return "nothing was left to send"
     updated = f", newer scores of {sender.updated}" if sender.updated else ""

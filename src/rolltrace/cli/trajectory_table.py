@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import ago, duration, number
-from rolltrace.cli.output import SHORT_ID, Column, differing_places, paint_status, plain
+from rolltrace._amounts import ago, duration
+from rolltrace.cli.output import SHORT_ID, Column, differing_places, field_text, paint_status, plain
 from rolltrace.errors import QueryError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _any_column(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str,
         if name == "passed":
             return Column(name, ["" if value is None else "yes" if value else "no" for value in values])
         is_number = all(value is None or isinstance(value, int | float) for value in values)
-        return Column(name, [_text(value) for value in values], right=is_number, stretch=not is_number)
+        return Column(name, [field_text(value) for value in values], right=is_number, stretch=not is_number)
     return _column(_title(name), rows)
 
 
@@ -104,7 +104,7 @@ def _column(title: str, rows: Sequence[Row]) -> Column:
     from rolltrace.query import TRAJECTORY_HEADERS
 
     key = TRAJECTORY_HEADERS.get(title, title)
-    cells = [_CELLS[key](row) if key in _CELLS else _text(row[key]) for row in rows]
+    cells = [_CELLS[key](row) if key in _CELLS else field_text(row[key]) for row in rows]
     if key == "status":
         return Column(title, cells, colour=paint_status)
     is_number = all(row[key] is None or type(row[key]) in (int, float) for row in rows) and key != "sample_index"
@@ -126,12 +126,6 @@ _CELLS: Mapping[str, Callable[[Row], str]] = {
     "labels": lambda row: plain(", ".join(row["labels"] or ())),
 }
 """How people read a column; the others are numbers or text."""
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return number(value) if isinstance(value, float) else plain(value)
 
 
 def _values(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str, Any]) -> list[Any]:

@@ -15,13 +15,14 @@ from rolltrace.testing.recording import (
     FakeClock,
     MemorySink,
     Recording,
+    Rollouts,
     Said,
     TracedOp,
     TracedTrajectory,
     counting_ids,
     recording,
+    rollouts,
 )
-from rolltrace.testing.rollouts import Rollouts, rollouts
 
 __all__ = [
     "BackendContract",

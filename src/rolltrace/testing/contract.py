@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rolltrace.capture import rollout_trace_attr, rollout_trace_op
-from rolltrace.testing.rollouts import rollouts
+from rolltrace.capture import TrajectoryHandle, rollout_trace_attr, rollout_trace_op
+from rolltrace.testing.recording import rollouts
 
 if TYPE_CHECKING:
     from rolltrace.backends import Backend
@@ -37,7 +39,7 @@ class SeenOp:
 
     id: str
     parent: str | None
-    """The id of the op it was handle in; None for a top op (not the vendor's root for the trajectory)."""
+    """The id of the op it was called in; None for a top op (not the vendor's root for the trajectory)."""
     name: str
     failed: bool
     """It ended in an error, was cancelled or interrupted."""
@@ -107,18 +109,14 @@ class BackendContract:
         return as_json(recorded) == as_json(seen)
 
     def test_every_op_arrives_with_its_inputs_outputs_and_times(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(sample_index=7, step=3, rollout_n=1) as handle:
-                agent("pages")
-                search("second")
-            self._check(self._send(lab.read(handle.id)))
+        with self._arriving(tmp_path, sample_index=7, step=3, rollout_n=1):
+            agent("pages")
+            search("second")
 
     def test_an_error_arrives(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as handle:
-                agent("fail")
-            seen = self._check(self._send(lab.read(handle.id)))
-        failed = next(op for op in seen.ops if op.name == "search")
+        with self._arriving(tmp_path, step=1) as handle:
+            agent("fail")
+        failed = next(op for op in self._seen(handle.id).ops if op.name == "search")
         assert failed.failed, "the op that raised does not show as failed"
         assert "no such page" in (failed.error or ""), f"the message is lost: {failed.error!r}"
 
@@ -133,29 +131,25 @@ class BackendContract:
         assert seen.failed, "the trajectory does not show as failed"
 
     def test_text_of_every_language_arrives(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1, sample_index="样本-1") as handle:
-                search(_TEXT)
-            self._check(self._send(lab.read(handle.id)))
+        with self._arriving(tmp_path, step=1, sample_index="样本-1"):
+            search(_TEXT)
 
     def test_coordinates_arrive(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(sample_index="a-uuid", step=12, rollout_n=3, validate=True) as handle:
-                search("x")
-            seen = self._check(self._send(lab.read(handle.id)))
+        with self._arriving(tmp_path, sample_index="a-uuid", step=12, rollout_n=3, validate=True) as handle:
+            search("x")
+        seen = self._seen(handle.id)
         wanted = {"step": "12", "sample_index": "a-uuid", "rollout_n": "3", "validate": "true", "experiment": "run"}
         coordinates = {name: str(seen.coordinates.get(name)) for name in wanted}
         coordinates["validate"] = coordinates["validate"].lower()
         assert coordinates == wanted
 
     def test_scores_arrive(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as handle:
-                search("x")
-                handle.reward(0.25)
-                handle.reward(0.75, terms={"format": 1.0})
-            seen = self._check(self._send(lab.read(handle.id)))
-        assert seen.scores.get("reward") == 0.75, f"the newest reward counts, not {seen.scores}"
+        with self._arriving(tmp_path, step=1) as handle:
+            search("x")
+            handle.reward(0.25)
+            handle.reward(0.75, terms={"format": 1.0})
+        scores = self._seen(handle.id).scores
+        assert scores.get("reward") == 0.75, f"the newest reward counts, not {scores}"
 
     def test_rewards_that_are_no_numbers_stop_nothing(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
@@ -181,23 +175,19 @@ class BackendContract:
         self._send(small, huge, other)
         self._check(small)
         self._check(other)
-        seen = self._seen(huge)
+        seen = self._seen(huge.trajectory_id)
         assert [op.name for op in seen.ops] == ["search"], "the op with the huge payload did not arrive"
 
     def test_calls_of_other_models_and_amended_steps_arrive(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(sample_index=7, step=3, rollout_n=1) as handle:
-                agent("pages")
-                grade([{"role": "user", "content": "A or B?"}])
-                handle.transition({"prompt": "p"}, reward=0.5, episode_done=False)
-                handle.amend_transition(reward=1.0, episode_done=True)
-            self._check(self._send(lab.read(handle.id)))
+        with self._arriving(tmp_path, sample_index=7, step=3, rollout_n=1) as handle:
+            agent("pages")
+            grade([{"role": "user", "content": "A or B?"}])
+            handle.transition({"prompt": "p"}, reward=0.5, episode_done=False)
+            handle.amend_transition(reward=1.0, episode_done=True)
 
     def test_an_empty_trajectory_arrives(self, tmp_path: Path) -> None:
-        with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as handle:
-                pass
-            self._check(self._send(lab.read(handle.id)))
+        with self._arriving(tmp_path, step=1):
+            pass
 
     def test_an_op_outside_any_trajectory_arrives(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
@@ -264,6 +254,14 @@ class BackendContract:
         backend.update([])
         backend.close()
 
+    @contextmanager
+    def _arriving(self, folder: Path, **coordinates: Any) -> Iterator[TrajectoryHandle]:
+        """Trace one trajectory, send it, and compare what the vendor has of it."""
+        with rollouts(folder) as lab:
+            with rollout_trace_attr(**coordinates) as handle:
+                yield handle
+            self._check(self._send(lab.read(handle.id)))
+
     def _send(self, *trajectories: Trajectory) -> Trajectory:
         backend = self.make_backend()
         refused = backend.send(trajectories)
@@ -271,14 +269,14 @@ class BackendContract:
         assert list(refused) == [], f"refused: {refused}"
         return trajectories[0]
 
-    def _seen(self, trajectory: Trajectory) -> Seen:
-        seen = self.read_back(trajectory.trajectory_id)
+    def _seen(self, trajectory_id: str) -> Seen:
+        seen = self.read_back(trajectory_id)
         assert seen is not None, "the vendor has nothing of it"
         return seen
 
     def _check(self, trajectory: Trajectory) -> Seen:
         """Compare what the vendor has with what was recorded, op by op."""
-        seen = self._seen(trajectory)
+        seen = self._seen(trajectory.trajectory_id)
         problems = differences(trajectory, seen, self)
         assert not problems, "\n".join(problems)
         return seen
@@ -286,8 +284,7 @@ class BackendContract:
 
 def differences(trajectory: Trajectory, seen: Seen, contract: BackendContract) -> list[str]:
     """How the vendor's picture of a trajectory differs from what was recorded; nothing if it does not."""
-    recorded = _by_path(trajectory.ops)
-    shown = _seen_by_path(seen.ops)
+    recorded, shown = _by_path(list(_as_seen(trajectory.ops))), _by_path(seen.ops)
     problems = [f"missing: {path}" for path in recorded if path not in shown]
     problems += [f"not recorded, or twice: {path}" for path in shown if path not in recorded]
     for path, op in recorded.items():
@@ -296,55 +293,43 @@ def differences(trajectory: Trajectory, seen: Seen, contract: BackendContract) -
     return problems
 
 
-def _op_differences(op: Op, seen: SeenOp, contract: BackendContract) -> list[str]:
-    problems = []
+def _as_seen(ops: list[Op], parent: str | None = None) -> Iterator[SeenOp]:
+    """The recorded ops as a vendor shall show them."""
+    for op in ops:
+        own, failed = str(op.op_id), op.status != "ok"
+        yield SeenOp(own, parent, op.name, failed, op.inputs, op.outputs, op.error, op.start_ns, op.end_ns)
+        yield from _as_seen(op.children, own)
+
+
+def _op_differences(op: SeenOp, seen: SeenOp, contract: BackendContract) -> Iterator[str]:
     for what in ("inputs", "outputs"):
         ours, theirs = getattr(op, what), getattr(seen, what)
         if ours is not None and not contract.same_value(ours, theirs):
-            problems.append(f"{what}: {_short(ours)} became {_short(theirs)}")
-    if (op.status != "ok") != seen.failed:
-        problems.append(f"{op.status} shows as {'failed' if seen.failed else 'fine'}")
+            yield f"{what}: {_short(ours)} became {_short(theirs)}"
+    if op.failed != seen.failed:
+        yield f"an op that {'failed' if op.failed else 'ended well'} shows as {'failed' if seen.failed else 'fine'}"
     for what in ("start_ns", "end_ns"):
         when, shown = getattr(op, what), getattr(seen, what)
         if when is not None and shown is not None and abs(when - shown) > contract.time_resolution_ns:
-            problems.append(f"{what}: {when} became {shown}")
-    return problems
+            yield f"{what}: {when} became {shown}"
 
 
-def _by_path(ops: list[Op]) -> dict[str, Op]:
+def _by_path(ops: list[SeenOp]) -> dict[str, SeenOp]:
     """Each op under its name and those of the ops around it, numbered where names repeat."""
-    by_path: dict[str, Op] = {}
-
-    def add(siblings: list[Op], above: str) -> None:
-        for op in sorted(siblings, key=lambda op: (op.start_ns, op.op_id)):
-            path = _unused(f"{above}/{op.name}", by_path)
-            by_path[path] = op
-            add(op.children, path)
-
-    add(ops, "")
-    return by_path
-
-
-def _seen_by_path(ops: list[SeenOp]) -> dict[str, SeenOp]:
     by_path: dict[str, SeenOp] = {}
     ids = {op.id for op in ops}
 
     def add(parent: str | None, above: str) -> None:
         inside = [op for op in ops if op.parent == parent or (parent is None and op.parent not in ids)]
         for op in sorted(inside, key=lambda op: op.start_ns or 0):
-            path = _unused(f"{above}/{op.name}", by_path)
+            path = f"{above}/{op.name}"
+            again = sum(each == path or each.startswith(f"{path}#") for each in by_path)
+            path += f"#{again + 1}" if again else ""
             by_path[path] = op
             add(op.id, path)
 
     add(None, "")
     return by_path
-
-
-def _unused(path: str, used: dict[str, Any]) -> str:
-    number = 1
-    while (numbered := path if number == 1 else f"{path}#{number}") in used:
-        number += 1
-    return numbered
 
 
 def as_json(value: Any) -> str:

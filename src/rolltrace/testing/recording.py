@@ -1,18 +1,20 @@
-"""Tracing into memory, with a clock and ids that can be foretold: the real recorder, with a list for a journal."""
+"""The real recorder for tests: into memory, with a clock and ids that can be foretold, or into a store of its own."""
 
 from __future__ import annotations
 
 import builtins
 import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from rolltrace.capture import Recorder, follow_threads, scope
-from rolltrace.journal import Losses
+from rolltrace.journal import JournalWriter, Losses
 from rolltrace.record import (
     Coordinates,
     Error,
@@ -25,6 +27,9 @@ from rolltrace.record import (
     decode_value,
 )
 from rolltrace.settings import Settings
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store, Trajectory
 
 
 class MemorySink:
@@ -175,36 +180,35 @@ class Recording:
 
 
 def _op(end: OpEnd) -> TracedOp:
+    same = ("name", "kind", "status", "error", "start_ns", "end_ns", "op_id", "parent_id", "thread")
     return TracedOp(
-        end.name,
-        end.kind,
-        decode_value(end.inputs),
-        decode_value(end.outputs),
-        end.status,
-        end.error,
-        end.start_ns,
-        end.end_ns,
-        end.op_id,
-        end.parent_id,
-        end.trajectory_id.hex(),
-        decode_coordinates(end.coordinates),
-        end.thread,
+        **{name: getattr(end, name) for name in same},
+        inputs=decode_value(end.inputs),
+        outputs=decode_value(end.outputs),
+        trajectory_id=end.trajectory_id.hex(),
+        coordinates=decode_coordinates(end.coordinates),
     )
 
 
 def _trajectory(end: TrajectoryEnd) -> TracedTrajectory:
+    same = ("name", "status", "error", "start_ns", "end_ns", "parent_op_id")
     return TracedTrajectory(
-        end.name,
-        end.trajectory_id.hex(),
-        decode_coordinates(end.coordinates),
-        end.status,
-        end.error,
-        end.start_ns,
-        end.end_ns,
-        (end.parent_trajectory_id or b"").hex(),
-        end.parent_op_id,
-        decode_value(end.tags),
+        **{name: getattr(end, name) for name in same},
+        id=end.trajectory_id.hex(),
+        coordinates=decode_coordinates(end.coordinates),
+        parent_id=(end.parent_trajectory_id or b"").hex(),
+        tags=decode_value(end.tags),
     )
+
+
+@contextmanager
+def _record_with(recorder: Recorder) -> Iterator[None]:
+    follow_threads()
+    before, scope.recorder = scope.recorder, recorder
+    try:
+        yield
+    finally:
+        scope.recorder = before
 
 
 @contextmanager
@@ -221,9 +225,53 @@ def recording(
     clock = clock or FakeClock()
     sink = sink or MemorySink()
     recorder = Recorder(Settings(**settings), sink, wall_ns=clock, tick_ns=clock, random_bytes=counting_ids())
-    follow_threads()
-    before, scope.recorder = scope.recorder, recorder
-    try:
+    with _record_with(recorder):
         yield Recording(recorder, sink)
-    finally:
-        scope.recorder = before
+
+
+class Rollouts:
+    """What is traced inside `with rollouts(store) as lab` can be read with `lab.read(trajectory_id)`."""
+
+    def __init__(self, store: Path, journal: JournalWriter) -> None:
+        self.store = store
+        self._journal = journal
+        self._opened: Store | None = None
+
+    def read(self, trajectory_id: str) -> Trajectory:
+        """The trajectory as a backend is given it, with all that was said of it so far."""
+        if self._opened is None:
+            from rolltrace.query import open_store
+
+            self._opened = open_store(self.store)
+        self._opened.refresh()
+        return self._opened.trajectory(trajectory_id)
+
+    def kill(self) -> None:
+        """From here on it is as if the process had been killed: nothing more is recorded, and open ops stay open."""
+        scope.recorder = None
+        self._journal.close()
+
+
+@contextmanager
+def rollouts(
+    store: str | os.PathLike[str], project: str = "contract", experiment: str = "run", **settings: Any
+) -> Iterator[Rollouts]:
+    """Trace into a store of its own: `with rollouts(tmp_path) as lab: ...`. Nothing is drained.
+
+    Args:
+        store: The store folder.
+        project: Its name.
+        experiment: Its name.
+        **settings: As in `rolltrace.init`. The environment is not read.
+    """
+    folder = Path(store)
+    journal = JournalWriter(folder, {"project": project, "experiment": experiment, "backends": ["rolltrace"]})
+    recorder = Recorder(Settings(project_name=project, experiment_name=experiment, drain="off", **settings), journal)
+    lab = Rollouts(folder, journal)
+    with _record_with(recorder):
+        try:
+            yield lab
+        finally:
+            journal.close()
+            if lab._opened is not None:
+                lab._opened.close()
