@@ -22,12 +22,16 @@ from rolltrace.view import Access, Guesses
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
+    from rolltrace.view import Listening
+
 _OURS = frozenset({CONTEXT_HEADER.encode(), TOKEN_HEADER.encode()})
 _KEYS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
 _USUAL_KEYS = {"anthropic.messages": b"x-api-key", GEMINI: b"x-goog-api-key"}
 UNRECORDED = "unrecorded_request"
 _MAX_PATHS_SAID = 100
-_MOST_CALL_BYTES = 256 << 20
+_MAX_HEAD_BYTES = 256 << 10
+_KEEP_ALIVE_SEC = 75
+_MAX_CALL_BYTES = 256 << 20
 """A request to a model is read whole before it goes on: it is recorded, and what is asked may be more."""
 
 
@@ -107,7 +111,7 @@ class Proxy:
         if name is not None:
             raw = await incoming.whole()
             if raw is None:
-                return await _answer(send, 413, f"a model call has at most {_MOST_CALL_BYTES:,} bytes")
+                return await _answer(send, 413, f"a model call has at most {_MAX_CALL_BYTES:,} bytes")
             asked = value_of(raw)
             body = raw
             if self._enrich and isinstance(asked, dict):
@@ -211,7 +215,7 @@ class _Incoming:
         copy = bytearray()
         async for chunk in self.chunks():
             copy += chunk
-            if len(copy) > _MOST_CALL_BYTES:
+            if len(copy) > _MAX_CALL_BYTES:
                 return None
         return bytes(copy)
 
@@ -246,3 +250,17 @@ async def _lifespan(receive: Receive, send: Send, upstream: Upstream) -> None:
     await receive()
     upstream.close()
     await send({"type": "lifespan.shutdown.complete"})
+
+
+def serve(proxy: Proxy, listening: Listening) -> None:
+    """Answer until a signal ends it."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        proxy,
+        # An answer that broke off is the upstream's fault, which is in the record: uvicorn would print a traceback.
+        log_level="critical", access_log=False, server_header=False, date_header=False, lifespan="on", http="h11",
+        ws="none", h11_max_incomplete_event_size=_MAX_HEAD_BYTES, timeout_keep_alive=_KEEP_ALIVE_SEC,
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[listening.socket])
