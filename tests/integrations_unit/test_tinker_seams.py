@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from rolltrace.integrations.seams import replace, replace_copies, replace_in_subclasses
 from rolltrace.integrations.tinker.coordinates import GroupPosition, Positions, batch_positions
-from rolltrace.integrations.tinker.seams import replace, replace_copies, replace_in_subclasses
 
 
 class Builder:

@@ -6,8 +6,8 @@ import pytest
 
 from rolltrace.cli import main
 from rolltrace.integrations.trl.coordinates import BatchPosition, coordinates_of, sample_of
+from rolltrace.integrations.trl.framework import RELEASES
 from rolltrace.integrations.trl.generation import unique_names
-from rolltrace.integrations.trl.status import is_in_range
 from rolltrace.testing import Recording
 
 
@@ -42,7 +42,7 @@ def test_two_reward_functions_of_one_name_are_told_apart() -> None:
 
 
 def test_releases_between_those_tested_fit() -> None:
-    assert [is_in_range(each) for each in ("1.4.0", "1.5.0", "1.9.2", "1.16.0", "1.17.0")] == [
+    assert [RELEASES.is_tested(each) for each in ("1.4.0", "1.5.0", "1.9.2", "1.16.0", "1.17.0")] == [
         False, True, True, True, False,
     ]  # fmt: skip
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.integrations.verl import report, status
+from rolltrace.integrations.releases import numbers
+from rolltrace.integrations.verl import framework
+from rolltrace.integrations.verl.framework import RELEASES
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """As if that version of verl were installed."""
-    monkeypatch.delenv(report.MODULES, raising=False)
+    monkeypatch.delenv(framework.MODULES, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def install(version: str) -> None:
@@ -29,8 +31,8 @@ def test_a_release_that_does_not_fit_is_named_with_one_that_does(
     installed: Callable[[str], None], version: str
 ) -> None:
     installed(version)
-    assert list(report.examine()) == [
-        report.Verdict(
+    assert list(framework.examine()) == [
+        framework.Verdict(
             False,
             f"verl {version} is too old for this rolltrace, which was tested with 0.7.1, 0.8.0, 0.9.0, 0.9.1",
             "pip install 'verl==0.9.1'",
@@ -42,8 +44,8 @@ def test_a_release_that_does_not_fit_is_one_warning_and_not_one_for_each_module(
     installed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed("0.6.1")
-    monkeypatch.setattr(status, "problems", {"verl.experimental.agent_loop.agent_loop": "AttributeError: no such"})
-    assert status.complaints() == [
+    monkeypatch.setattr(RELEASES, "problems", {"verl.experimental.agent_loop.agent_loop": "AttributeError: no such"})
+    assert RELEASES.complaints() == [
         "version 0.6.1 is too old, so rewards and more are not traced; needed: 0.7.1 or newer"
     ]
 
@@ -60,7 +62,7 @@ def test_releases_that_find_no_plug_ins_are_told_which_variable_to_set(
 ) -> None:
     installed("0.8.0")
     monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", before)
-    tested, missing = report.examine()
+    tested, missing = framework.examine()
     assert tested.ok
     assert not missing.ok
     assert missing.do.split("   #")[0] == f"export VERL_USE_EXTERNAL_MODULES={after}"
@@ -78,4 +80,4 @@ def test_releases_that_find_no_plug_ins_are_told_which_variable_to_set(
     ],
 )
 def test_releases_are_compared_by_their_numbers(version: str, than: str, older: bool) -> None:
-    assert status.is_older(version, than) is older
+    assert (numbers(version) < numbers(than)) is older

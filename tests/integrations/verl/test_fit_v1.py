@@ -14,7 +14,7 @@ from verl.single_controller.ray import RayWorkerGroup
 
 import rolltrace
 from rolltrace.doctor.contents import check_losses
-from rolltrace.integrations.verl import status
+from rolltrace.integrations.verl import trainer
 from rolltrace.query import Trajectory
 
 from .own_manager import OwnManager, TracingManager
@@ -203,7 +203,7 @@ def test_a_rollout_that_only_the_critic_learns_from_says_so(late: Done, recorded
 
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
-    monkeypatch.setattr(status, "_warned_untraced", False, raising=False)
+    monkeypatch.setattr(trainer, "_warned_untraced", False)
     return caplog
 
 

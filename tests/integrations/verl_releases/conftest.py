@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.integrations.verl import report, status
+from rolltrace.integrations.releases import numbers
+from rolltrace.integrations.verl.framework import MODULES, PLUGIN, PLUGINS_SINCE, RELEASES
 
 # Before anything of theirs is imported; the second is what a user of such a release does.
 os.environ.update(HF_HUB_OFFLINE="1", RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
-os.environ.update(
-    {report.MODULES: report.PLUGIN} if status.is_older(status.verl_version() or "", report.PLUGINS_SINCE) else {}
-)
+if numbers(RELEASES.version() or "") < numbers(PLUGINS_SINCE):
+    os.environ[MODULES] = PLUGIN
 
 import pytest
 
@@ -38,7 +38,7 @@ with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of i
 
 
 def pytest_report_header() -> str:
-    return f"verl: {status.verl_version()}"
+    return f"verl: {RELEASES.version()}"
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from verl.trainer.ppo.core_algos import AdvantageEstimator
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.integrations.verl import status
+from rolltrace.integrations.verl.framework import RELEASES
 from tests.integrations.verl.compared import returned, traced, tree
 
 from .rig import MODEL_CALL, Rig, batch_of
@@ -34,9 +34,9 @@ def manager(rig: Rig) -> Any:
 
 
 def test_this_release_is_one_that_was_tested_and_nothing_in_it_is_amiss() -> None:
-    assert status.verl_version() in status.TESTED
-    assert set(status.changed) >= CHANGED
-    assert status.complaints() == []
+    assert RELEASES.version() in RELEASES.tested
+    assert set(RELEASES.changed) >= CHANGED
+    assert RELEASES.complaints() == []
 
 
 def test_a_single_turn(manager: Any, recorded: Any) -> None:
@@ -134,5 +134,5 @@ def test_a_greedy_baseline_can_be_joined_with_the_rollouts_of_its_prompts(manage
 def test_the_doctor_finds_all_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--verl"]) == 0
     said = capsys.readouterr().out
-    assert f"verl {status.verl_version()}, with which this rolltrace was tested" in said
+    assert f"verl {RELEASES.version()}, with which this rolltrace was tested" in said
     assert said.endswith("all is well\n")

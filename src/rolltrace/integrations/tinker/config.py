@@ -18,7 +18,7 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.errors import ConfigError
-from rolltrace.integrations.tinker import status
+from rolltrace.integrations.tinker import training
 from rolltrace.integrations.tinker.coordinates import GroupPosition, batch_positions
 from rolltrace.integrations.tinker.messages import HeardRenderer
 from rolltrace.integrations.tinker.rollout import Rollout, prompt_of
@@ -36,7 +36,7 @@ def traced(config: Any) -> Any:
     Raises:
         ConfigError: `install()` was called: everything would be recorded twice.
     """
-    if status.installed:
+    if training.is_installed:
         raise ConfigError("traced(config) and install() would record every rollout twice; leave out one of them")
     return chz.replace(config, dataset_builder=TracedDatasetBuilder(dataset_builder=config.dataset_builder))
 

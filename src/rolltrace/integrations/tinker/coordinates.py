@@ -89,6 +89,12 @@ positions: ContextVar[Positions | None] = ContextVar("rolltrace_tinker_positions
 """Those of the training loop, or the evaluation, that is going on."""
 
 
+def draw_position(builder: Any) -> GroupPosition:
+    """The position of a group that begins: an empty one if there is no loop around it that says more."""
+    loop_positions = positions.get()
+    return (None if loop_positions is None else loop_positions.draw(builder)) or GroupPosition()
+
+
 def batch_positions(step: int, builders: Sequence[Any]) -> list[GroupPosition]:
     """The positions of a batch: samples go by their own ids if all have different ones, else by their place in it."""
     ids = [_id_of(builder) for builder in builders]

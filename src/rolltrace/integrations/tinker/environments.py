@@ -6,14 +6,13 @@ All numbers are raw. An environment of a user's own has what its `StepResult` sa
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from contextvars import ContextVar
+from inspect import BoundArguments
 from typing import Any, NamedTuple
 
-from rolltrace._guard import caught
-from rolltrace.capture import Converters, TracedEnv, scope
-from rolltrace.integrations.tinker.seams import replace
+from rolltrace.capture import Converters, TracedEnv
+from rolltrace.integrations.seams import Steps, hook
 
 
 class Grade(NamedTuple):
@@ -138,19 +137,11 @@ def converters_of(env: Any) -> tuple[Any, Converters]:
 
 def change_rubric(module: Any) -> None:
     """Change `tinker_cookbook.recipes.rubric.env`: it keeps no grade but their mean."""
-    replace(module.RubricGradedEnv, "_grade_with_rubric", _grading)
+    hook(module.RubricGradedEnv, "_grade_with_rubric", _keep_grade)
 
 
-def _grading(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    async def grade_with_rubric(self: Any, convo: Any, rubric: Any) -> Any:
-        result = await theirs(self, convo, rubric)
-        of_step = grades.get()
-        if of_step is not None and scope.recorder is not None:
-            try:
-                of_step.append(Grade(rubric, *result))
-            except Exception:
-                caught("tinker rubric")
-        return result
-
-    return grade_with_rubric
+def _keep_grade(call: BoundArguments) -> Steps:
+    result = yield
+    of_step = grades.get()
+    if of_step is not None:
+        of_step.append(Grade(call.arguments["rubric"], *result))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from contextvars import ContextVar
+from inspect import BoundArguments
 from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
-from rolltrace.capture import scope
+from rolltrace.integrations.seams import Steps, hook
 from rolltrace.integrations.tinker.coordinates import GroupPosition, Positions, positions
-from rolltrace.integrations.tinker.seams import replace
 
 _KEPT = "_rolltrace_positions"
 """The attribute of an evaluator with the step that it was last asked for, and the positions of its builders then."""
@@ -29,39 +27,24 @@ evaluating: ContextVar[Evaluating | None] = ContextVar("rolltrace_tinker_evaluat
 def change(module: Any) -> None:
     """Change `tinker_cookbook.rl.metric_util`."""
     for method in ("eval_token_completer", "_eval_with_executor"):
-        replace(module.RLTestSetEvaluator, method, _placed)
+        hook(module.RLTestSetEvaluator, method, _place_evaluation)
 
 
-def named(theirs: Any) -> Any:
-    """`run_single_evaluation`, which alone knows the iteration and what the evaluator is called."""
-    order = inspect.signature(theirs)
-
-    @functools.wraps(theirs)
-    async def run_single_evaluation(*args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is None:
-            return await theirs(*args, **kwargs)
-        arguments = order.bind(*args, **kwargs).arguments
-        token = evaluating.set(Evaluating(arguments["i_batch"], arguments["evaluator_label"]))
-        try:
-            return await theirs(*args, **kwargs)
-        finally:
-            evaluating.reset(token)
-
-    return run_single_evaluation
+def name_evaluation(call: BoundArguments) -> Steps:
+    """Hook of `run_single_evaluation`, which alone knows the iteration and what the evaluator is called."""
+    token = evaluating.set(Evaluating(call.arguments["i_batch"], call.arguments["evaluator_label"]))
+    try:
+        yield
+    finally:
+        evaluating.reset(token)
 
 
-def _placed(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    async def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is None:
-            return await theirs(self, *args, **kwargs)
-        token = positions.set(_positions_of(self))
-        try:
-            return await theirs(self, *args, **kwargs)
-        finally:
-            positions.reset(token)
-
-    return evaluate
+def _place_evaluation(call: BoundArguments) -> Steps:
+    token = positions.set(_positions_of(call.arguments["self"]))
+    try:
+        yield
+    finally:
+        positions.reset(token)
 
 
 def _positions_of(evaluator: Any) -> Positions | None:

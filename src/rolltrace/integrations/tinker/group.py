@@ -6,9 +6,9 @@ group's reward says is matched to a rollout by the `Trajectory` that the runner 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import BoundArguments
 from typing import Any
 
 from msgspec import Raw
@@ -16,12 +16,11 @@ from msgspec import Raw
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import encoded_trace, scope
+from rolltrace.integrations.seams import Steps, hook, replace_in_subclasses
 from rolltrace.integrations.tinker import pool
-from rolltrace.integrations.tinker.afterwards import record_afterwards
-from rolltrace.integrations.tinker.coordinates import GroupPosition, positions, version_of
+from rolltrace.integrations.tinker.coordinates import GroupPosition, draw_position, version_of
 from rolltrace.integrations.tinker.messages import Listener, Parsed, Rendered, listening, parse
-from rolltrace.integrations.tinker.rollout import MARK, Rollout, group_of
-from rolltrace.integrations.tinker.seams import replace, replace_in_subclasses
+from rolltrace.integrations.tinker.rollout import MARK, Rollout, group_of, prompt_of
 
 CONSTANT = "all rewards of the group are the same"
 _WITHOUT_COMPARISON = ("tinker_cookbook.rl.types", "tinker_cookbook.rl.problem_env")
@@ -98,7 +97,7 @@ class Group:
         for index, (trajectory, total, final, metrics) in enumerate(rows):
             handle = handles.get(trajectory.__dict__.get(MARK, {}).get("id", ""))
             if handle is None and MARK not in trajectory.__dict__:  # the recipe has a rollout of its own
-                handle = record_afterwards(trajectory, self.position, self.tags, self.version)
+                handle = _record_afterwards(trajectory, self.position, self.tags, self.version)
             if handle is None or not handle.traced:
                 continue
             rewarded.add(handle.id)
@@ -129,16 +128,55 @@ def _filter(handle: rolltrace.TrajectoryHandle, why: str) -> None:
     rolltrace.score(handle, "fate", "filtered", reason=why)
 
 
+def _record_afterwards(
+    trajectory: Any, position: GroupPosition, tags: dict[str, Any], version: int | None
+) -> rolltrace.TrajectoryHandle | None:
+    """Record at once what a recipe with rollouts of its own returns. There are no times, no messages: only tokens."""
+    try:
+        number = position.next()
+        entry = rolltrace.rollout_trace_attr(
+            position.sample_index, position.step, number, "rollout", position.validate, recorded="afterwards", **tags
+        )
+        with entry as handle:
+            last = len(trajectory.transitions) - 1
+            for turn, transition in enumerate(trajectory.transitions):
+                _policy(transition, version)
+                handle.transition(
+                    reward=transition.reward,
+                    episode_done=transition.episode_done,
+                    metrics=dict(transition.metrics),
+                    logs=dict(transition.logs),
+                    stop_reason=trajectory.stop_reason if turn == last else None,
+                )
+        trajectory.__dict__[MARK] = {"id": handle.id, "rollout_n": number}
+        return handle
+    except Exception:
+        caught("tinker trajectory")
+        return None
+
+
+@rolltrace.rollout_trace_op(name="policy", kind="llm", inputs=lambda arguments: prompt_of(arguments["transition"].ob))
+def _policy(transition: Any, version: int | None) -> dict[str, Any]:
+    tokens = transition.ac.tokens
+    return {
+        "response_ids": tokens,
+        "logprobs": transition.ac.maybe_logprobs,
+        "response_mask": [1] * len(tokens),
+        "finish_reason": transition.ac.stop_reason,
+        "policy_version": version,
+    }
+
+
 def change_types(module: Any) -> None:
     """Change `tinker_cookbook.rl.types`."""
-    replace(module.TrajectoryGroup, "__init__", _noticed)
+    hook(module.TrajectoryGroup, "__init__", _notice)
     replace_in_subclasses(module.EnvGroupBuilder, "compute_group_rewards", _of_group)
 
 
 def change_rollouts(module: Any) -> None:
     """Change `tinker_cookbook.rl.rollouts`."""
-    replace(module, "_do_group_rollout_and_filter_constant_reward_impl", _filtered)
-    replace(module, "do_group_rollout", _rolled_out)
+    hook(module, "_do_group_rollout_and_filter_constant_reward_impl", _follow_filtered)
+    hook(module, "do_group_rollout", _follow_group)
     pool.change(module)
 
 
@@ -166,61 +204,45 @@ def _begun(builder: Any, policy: Any) -> Group | None:
         sent = pool.received.get()
         if sent is not None:
             return Group(builder, sent.position, sent.version)
-        loop_positions = positions.get()
-        position = None if loop_positions is None else loop_positions.draw(builder)
-        return Group(builder, position or GroupPosition(), version_of(policy))
+        return Group(builder, draw_position(builder), version_of(policy))
     except Exception:
         caught("tinker group")
         return None
 
 
-def _filtered(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    async def filter_constant_reward(sampling_client: Any, env_group_builder: Any, *args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is None or scope.current.get() is scope.MUTED:
-            return await theirs(sampling_client, env_group_builder, *args, **kwargs)
-        with opened(env_group_builder, sampling_client) as group:
-            result = await theirs(sampling_client, env_group_builder, *args, **kwargs)
-            if group is not None:
-                group.settled(result, filters=True)
-            return result
-
-    return filter_constant_reward
-
-
-def _rolled_out(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    async def do_group_rollout(env_group_builder: Any, policy: Any, *args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is None or scope.current.get() is scope.MUTED:
-            return await theirs(env_group_builder, policy, *args, **kwargs)
-        outer = group_of.get()
-        if outer is not None and outer.builder is env_group_builder and not outer.is_entered:
-            outer.is_entered = True
-            try:
-                return await theirs(env_group_builder, policy, *args, **kwargs)
-            except Exception as failure:
-                outer.failure = failure
-                raise
-        with opened(env_group_builder, policy) as group:
-            result = await theirs(env_group_builder, policy, *args, **kwargs)
-            if group is not None:
-                group.settled(result, filters=False)
-            return result
-
-    return do_group_rollout
-
-
-def _noticed(theirs: Any) -> Any:
-    """A group that is left out because all its rewards are the same is returned to nobody."""
-
-    @functools.wraps(theirs)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        theirs(self, *args, **kwargs)
-        group = group_of.get()
+def _follow_filtered(call: BoundArguments) -> Steps:
+    if scope.current.get() is scope.MUTED:
+        return
+    with opened(call.arguments["env_group_builder"], call.arguments["sampling_client"]) as group:
+        result = yield
         if group is not None:
-            group.trajectory_group = self
+            group.settled(result, filters=True)
 
-    return init
+
+def _follow_group(call: BoundArguments) -> Steps:
+    builder, outer = call.arguments["env_group_builder"], group_of.get()
+    if scope.current.get() is scope.MUTED:
+        return
+    if outer is not None and outer.builder is builder and not outer.is_entered:
+        outer.is_entered = True
+        try:
+            yield
+        except Exception as failure:
+            outer.failure = failure
+            raise
+        return
+    with opened(builder, call.arguments["policy"]) as group:
+        result = yield
+        if group is not None:
+            group.settled(result, filters=False)
+
+
+def _notice(call: BoundArguments) -> Steps:
+    """A group that is left out because all its rewards are the same is returned to nobody."""
+    yield
+    group = group_of.get()
+    if group is not None:
+        group.trajectory_group = call.arguments["self"]
 
 
 def _of_group(theirs: Any) -> Any:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from inspect import BoundArguments
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.integrations.tinker.seams import replace_in_subclasses
+from rolltrace.integrations.seams import Steps, hook_subclasses, hooked
 
 _thread = threading.local()
 """Has `inside` while a renderer is at work in this thread: one that calls `super()` is heard once."""
@@ -110,13 +110,11 @@ class HeardRenderer:
             raise AttributeError(name)
         return getattr(self._renderer, name)
 
-    def build_generation_prompt(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        theirs = type(self._renderer).build_generation_prompt
-        return self._heard(_heard_rendering(theirs), messages, *args, **kwargs)
+    def build_generation_prompt(self, *args: Any, **kwargs: Any) -> Any:
+        return self._heard(hooked(type(self._renderer).build_generation_prompt, _hear_rendering), *args, **kwargs)
 
-    def parse_response(self, response: Any, *args: Any, **kwargs: Any) -> Any:
-        theirs = type(self._renderer).parse_response
-        return self._heard(_heard_parsing(theirs), response, *args, **kwargs)
+    def parse_response(self, *args: Any, **kwargs: Any) -> Any:
+        return self._heard(hooked(type(self._renderer).parse_response, _hear_parsing), *args, **kwargs)
 
     def _heard(self, method: Any, *args: Any, **kwargs: Any) -> Any:
         token = listening.set(self._listener)
@@ -128,8 +126,8 @@ class HeardRenderer:
 
 def change(module: Any) -> None:
     """Change `tinker_cookbook.renderers.base`."""
-    replace_in_subclasses(module.Renderer, "build_generation_prompt", _heard_rendering)
-    replace_in_subclasses(module.Renderer, "parse_response", _heard_parsing)
+    hook_subclasses(module.Renderer, "build_generation_prompt", _hear_rendering)
+    hook_subclasses(module.Renderer, "parse_response", _hear_parsing)
 
 
 def parse(renderer: Any, tokens: Any) -> Parsed | None:
@@ -147,51 +145,31 @@ def parse(renderer: Any, tokens: Any) -> Parsed | None:
         _thread.inside = False
 
 
-def _heard_rendering(theirs: Any) -> Any:
-    def build_generation_prompt(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        listener, recorder = listening.get(), scope.recorder
-        if listener is None or recorder is None or getattr(_thread, "inside", False):
-            return theirs(self, messages, *args, **kwargs)
-        try:
-            snapshot = Raw(recorder.snapshot(messages))
-            length = len(messages)
-            added = Raw(recorder.snapshot(messages[listener.shown + 1 :])) if listener.shown else None
-        except Exception:
-            caught("tinker messages")
-            return theirs(self, messages, *args, **kwargs)
-        _thread.inside = True
-        try:
-            observation = theirs(self, messages, *args, **kwargs)
-        finally:
-            _thread.inside = False
-        listener.rendered(observation, snapshot, length, added)
-        return observation
-
-    return build_generation_prompt
+def _hear_rendering(call: BoundArguments) -> Steps:
+    listener, recorder = listening.get(), scope.recorder
+    if listener is None or recorder is None or getattr(_thread, "inside", False):
+        return
+    messages = call.args[1]
+    snapshot, length = Raw(recorder.snapshot(messages)), len(messages)
+    added = Raw(recorder.snapshot(messages[listener.shown + 1 :])) if listener.shown else None
+    _thread.inside = True
+    try:
+        observation = yield
+    finally:
+        _thread.inside = False
+    listener.rendered(observation, snapshot, length, added)
 
 
-def _heard_parsing(theirs: Any) -> Any:
-    def parse_response(self: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
-        listener, recorder = listening.get(), scope.recorder
-        if listener is None or recorder is None or getattr(_thread, "inside", False):
-            return theirs(self, response, *args, **kwargs)
-        try:
-            tokens = listener.awaited(response)
-        except Exception:
-            caught("tinker messages")
-            tokens = None
-        if tokens is None:
-            return theirs(self, response, *args, **kwargs)
-        _thread.inside = True
-        try:
-            result = theirs(self, response, *args, **kwargs)
-        finally:
-            _thread.inside = False
-        try:
-            message, termination = result
-            listener.parsed(tokens, Parsed(Raw(recorder.snapshot(message)), str(termination)))
-        except Exception:
-            caught("tinker messages")
-        return result
-
-    return parse_response
+def _hear_parsing(call: BoundArguments) -> Steps:
+    listener, recorder = listening.get(), scope.recorder
+    if listener is None or recorder is None or getattr(_thread, "inside", False):
+        return
+    tokens = listener.awaited(call.args[1])
+    if tokens is None:
+        return
+    _thread.inside = True
+    try:
+        message, termination = yield
+    finally:
+        _thread.inside = False
+    listener.parsed(tokens, Parsed(Raw(recorder.snapshot(message)), str(termination)))

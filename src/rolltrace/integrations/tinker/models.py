@@ -6,46 +6,50 @@ Outside of any they are not recorded: a rollout that nobody asked for would come
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
+from rolltrace.integrations.seams import Wrap, replace, replace_in_subclasses
 from rolltrace.integrations.tinker.rollout import current
-from rolltrace.integrations.tinker.seams import replace, replace_in_subclasses
 from rolltrace.record import OpKind
 
 
 def change_completers(module: Any) -> None:
     """Change `tinker_cookbook.completers`: graders, answerers, opponents."""
-    replace_in_subclasses(module.MessageCompleter, "__call__", _completing)
+    replace_in_subclasses(module.MessageCompleter, "__call__", _as_op("aux_llm", _name_completer))
 
 
 def change_preference_models(module: Any) -> None:
     """Change `tinker_cookbook.preference.types`."""
-    replace_in_subclasses(module.PreferenceModel, "__call__", _comparing)
+    replace_in_subclasses(module.PreferenceModel, "__call__", _as_op("reward", lambda model, *_: "comparison"))
 
 
 def change_tools(module: Any) -> None:
     """Change `tinker_cookbook.tool_use.tools`."""
-    replace(module, "handle_tool_call", _handling)
+    replace(module, "handle_tool_call", _as_op("tool", _name_tool, inputs=_arguments, outputs=_results))
 
 
-class _Named:
-    """One function, traced under each name that its calls have."""
+def _as_op(kind: OpKind, name_call: Callable[..., str], **selected: Any) -> Wrap:
+    """A coroutine function as an op, under each name that its calls turn out to have."""
 
-    def __init__(self, function: Any, kind: OpKind, **selected: Any) -> None:
-        self._function = function
-        self._kind = kind
-        self._selected = selected
-        self._traced: dict[str, Any] = {}
+    def wrap(theirs: Any) -> Any:
+        ops: dict[str, Any] = {}
 
-    def of(self, name: str) -> Any:
-        traced = self._traced.get(name)
-        if traced is None:
-            trace = rolltrace.rollout_trace_op(name=name, kind=self._kind, **self._selected)
-            traced = self._traced[name] = trace(self._function)
-        return traced
+        @functools.wraps(theirs)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if not _is_inside(kind):
+                return await theirs(*args, **kwargs)
+            name = name_call(*args, *kwargs.values())
+            if name not in ops:
+                ops[name] = rolltrace.rollout_trace_op(name=name, kind=kind, **selected)(theirs)
+            return await ops[name](*args, **kwargs)
+
+        return call
+
+    return wrap
 
 
 def _is_inside(kind: str) -> bool:
@@ -57,18 +61,7 @@ def _is_inside(kind: str) -> bool:
     return call is None or call.kind != kind
 
 
-def _completing(theirs: Any) -> Any:
-    variants = _Named(theirs, "aux_llm")
-
-    async def complete(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_inside("aux_llm"):
-            return await theirs(self, *args, **kwargs)
-        return await variants.of(_name_of(self))(self, *args, **kwargs)
-
-    return complete
-
-
-def _name_of(completer: Any) -> str:
+def _name_completer(completer: Any, *_: Any) -> str:
     """What the environment calls it: `grader_llm`, `answerer`, `opponent_policy`."""
     try:
         rollout = current.get()
@@ -79,30 +72,7 @@ def _name_of(completer: Any) -> str:
         return "model"
 
 
-def _comparing(theirs: Any) -> Any:
-    variants = _Named(theirs, "reward")
-
-    async def compare(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_inside("reward"):
-            return await theirs(self, *args, **kwargs)
-        return await variants.of("comparison")(self, *args, **kwargs)
-
-    return compare
-
-
-def _handling(theirs: Any) -> Any:
-    variants = _Named(theirs, "tool", inputs=_arguments, outputs=_results)
-
-    @functools.wraps(theirs)
-    async def handle_tool_call(tools: Any, tool_call: Any) -> Any:
-        if not _is_inside("tool"):
-            return await theirs(tools, tool_call)
-        return await variants.of(_tool_name(tool_call))(tools, tool_call)
-
-    return handle_tool_call
-
-
-def _tool_name(tool_call: Any) -> str:
+def _name_tool(tools: Any, tool_call: Any = None) -> str:
     name = getattr(getattr(tool_call, "function", None), "name", None)
     return name if isinstance(name, str) and name else "tool"
 

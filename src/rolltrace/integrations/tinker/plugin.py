@@ -1,7 +1,7 @@
 """`install`: each module of tinker-cookbook is changed right after it is imported, or at once if it has been already.
 
 All changes do nothing while tracing is off. None of them raises into a training run: what did not fit is kept in
-`status`.
+`framework.RELEASES`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import rolltrace
 from rolltrace.integrations.after_import import waiting_for
+from rolltrace.integrations.seams import replace_copies
 from rolltrace.integrations.tinker import (
     environments,
     evaluation,
@@ -18,11 +19,9 @@ from rolltrace.integrations.tinker import (
     messages,
     models,
     rollout,
-    self_distillation,
-    status,
     training,
 )
-from rolltrace.integrations.tinker.seams import replace_copies
+from rolltrace.integrations.tinker.framework import RELEASES
 
 SEAMS: dict[str, Callable[[Any], None]] = {
     "tinker_cookbook.renderers.base": messages.change,
@@ -36,7 +35,7 @@ SEAMS: dict[str, Callable[[Any], None]] = {
     "tinker_cookbook.rl.data_processing": training.change_data,
     "tinker_cookbook.rl.train": training.change_train,
     "tinker_cookbook.distillation.train_on_policy": training.change_distillation,
-    "tinker_cookbook.distillation.sdft": self_distillation.change,
+    "tinker_cookbook.distillation.sdft": training.change_self_distillation,
     "tinker_cookbook.recipes.rubric.env": environments.change_rubric,
 }
 """Module of tinker-cookbook -> what is changed there."""
@@ -65,9 +64,9 @@ def install_when_imported() -> None:
 
 
 def _install() -> None:
-    if status.installed:
+    if training.is_installed:
         return
-    status.installed = True
-    in_time = [status.changes.make(name, change) for name, change in SEAMS.items()]
+    training.is_installed = True
+    in_time = [RELEASES.change(name, change) for name, change in SEAMS.items()]
     if not all(in_time):
         replace_copies()

@@ -5,15 +5,13 @@ The executor may be a process pool, Ray, or anything that pickles. Nothing of ou
 
 from __future__ import annotations
 
-import functools
 from contextvars import ContextVar
+from inspect import BoundArguments
 from typing import Any, NamedTuple
 
 import rolltrace
-from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.integrations.tinker.coordinates import GroupPosition, positions, version_of
-from rolltrace.integrations.tinker.seams import replace
+from rolltrace.integrations.seams import Steps, hook
+from rolltrace.integrations.tinker.coordinates import GroupPosition, draw_position, version_of
 
 
 class Sent(NamedTuple):
@@ -36,27 +34,16 @@ _run_theirs: Any = None
 def change(module: Any) -> None:
     """Change `tinker_cookbook.rl.rollouts`. What a worker runs is looked up there when a task is handed out."""
     global _run_theirs
-    replace(module._RolloutTask, "__init__", _addressed)
+    hook(module._RolloutTask, "__init__", _address)
     _run_theirs, module._run_rollout_sync = module._run_rollout_sync, run
 
 
-def _addressed(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        theirs(self, *args, **kwargs)
-        if scope.recorder is not None:
-            try:
-                self.__dict__[_SENT] = _sent(self)  # it is frozen, and pickles all the same
-            except Exception:
-                caught("tinker task")
-
-    return init
-
-
-def _sent(task: Any) -> Sent:
-    loop_positions = positions.get()
-    position = None if loop_positions is None else loop_positions.draw(task.env_group_builder)
-    return Sent(rolltrace.current_context(), position or GroupPosition(), version_of(task.sampling_client))
+def _address(call: BoundArguments) -> Steps:
+    yield
+    task = call.arguments["self"]
+    position = draw_position(task.env_group_builder)
+    sent = Sent(rolltrace.current_context(), position, version_of(task.sampling_client))
+    task.__dict__[_SENT] = sent  # it is frozen, and pickles all the same
 
 
 def run(task: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -16,11 +17,11 @@ from msgspec import Raw
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import describe_failure, encoded_trace, scope, status_of
-from rolltrace.integrations.tinker import status
+from rolltrace.integrations.seams import Steps, hook, replace
 from rolltrace.integrations.tinker.environments import Adapter, adapter_of, converters_of, grades
 from rolltrace.integrations.tinker.evaluation import evaluating
+from rolltrace.integrations.tinker.framework import RELEASES
 from rolltrace.integrations.tinker.messages import Listener, Parsed, listening, parse
-from rolltrace.integrations.tinker.seams import replace
 
 if TYPE_CHECKING:
     from rolltrace.integrations.tinker.group import Group
@@ -352,40 +353,36 @@ class WatchedEnv:
 
 def change(module: Any) -> None:
     """Change `tinker_cookbook.rl.rollout_runner`: the class behind `run_rollout`, which others hold copies of."""
-    replace(module._RolloutRun, "run", _recorded)
+    hook(module._RolloutRun, "run", _record)
     replace(module._RolloutRun, "_call_policy", _sampled)
 
 
-def _recorded(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    async def run(self: Any) -> Any:
-        if scope.recorder is None or scope.current.get() is scope.MUTED:
-            return await theirs(self)
-        status.warn()
-        rollout = _begun(self)
-        if rollout is None:
-            return await theirs(self)
-        with rollout.entry as handle:
-            if not handle.traced:  # one that is not among those to be kept
-                trajectory = await theirs(self)
-                trajectory.__dict__[MARK] = {"id": "", "rollout_n": rollout.rollout_n}
-                return trajectory
-            rollout.handle = handle
-            env, self.env = self.env, WatchedEnv(rollout.env, rollout)
-            tokens = current.set(rollout), listening.set(rollout.listener)
-            try:
-                trajectory = await theirs(self)
-            except BaseException as failure:
-                rollout.failed(failure)
-                raise
-            finally:
-                current.reset(tokens[0])
-                listening.reset(tokens[1])
-                self.env = env
-            rollout.finished(trajectory)
-            return trajectory
-
-    return run
+def _record(call: BoundArguments) -> Steps:
+    if scope.current.get() is scope.MUTED:
+        return
+    RELEASES.warn()
+    run = call.arguments["self"]
+    rollout = _begun(run)
+    if rollout is None:
+        return
+    with rollout.entry as handle:
+        if not handle.traced:  # one that is not among those to be kept
+            trajectory = yield
+            trajectory.__dict__[MARK] = {"id": "", "rollout_n": rollout.rollout_n}
+            return
+        rollout.handle = handle
+        env, run.env = run.env, WatchedEnv(rollout.env, rollout)
+        tokens = current.set(rollout), listening.set(rollout.listener)
+        try:
+            trajectory = yield
+        except BaseException as failure:
+            rollout.failed(failure)
+            raise
+        finally:
+            current.reset(tokens[0])
+            listening.reset(tokens[1])
+            run.env = env
+        rollout.finished(trajectory)
 
 
 def _begun(run: Any) -> Rollout | None:

@@ -6,16 +6,17 @@ Trajectories are known by the mark that their rollout left on them, which also c
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from inspect import BoundArguments
 from pathlib import Path
 from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
+from rolltrace.integrations.seams import Steps, hook, hooked
 from rolltrace.integrations.tinker.coordinates import (
     GroupPosition,
     Positions,
@@ -24,11 +25,12 @@ from rolltrace.integrations.tinker.coordinates import (
     positions,
     versions,
 )
-from rolltrace.integrations.tinker.evaluation import named
+from rolltrace.integrations.tinker.evaluation import name_evaluation
 from rolltrace.integrations.tinker.group import CONSTANT
 from rolltrace.integrations.tinker.rollout import MARK
-from rolltrace.integrations.tinker.seams import replace
 
+is_installed = False
+"""Whether tinker-cookbook was changed in this process; set by `install`."""
 turns_on = False
 """Whether a training loop turns tracing on if nobody has decided; set by `install`."""
 
@@ -131,43 +133,73 @@ class WatchedDataset:
         return batch
 
 
+class SelfDistillation(TrainingRun):
+    """The loop of self-distillation is one function without minibatches; where it starts its first client says."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None)
+        self._groups: Any = ()
+        self._owners: Owners = {}
+
+    def assembled(self, groups: Any, data: Any, metadata: Any) -> None:
+        """These groups will be trained next."""
+        self._groups, self._owners = groups, {}
+        note_owners(self._owners, groups, data, metadata)
+
+    def updated(self, data: Any) -> None:
+        """They have been. Data with a teacher's distribution are others than those assembled, and have no advantage."""
+        score_advantages(data, self._owners)
+        if self.next_step is not None:
+            self.trained(self.next_step - 1, self._groups)
+
+
 def change_data(module: Any) -> None:
     """Change `tinker_cookbook.rl.data_processing`."""
-    replace(module, "assemble_training_data", _owned)
-    replace(module, "remove_constant_reward_groups", _removed)
+    hook(module, "assemble_training_data", _note_owners_of_minibatch)
+    hook(module, "remove_constant_reward_groups", _note_removed)
 
 
 def change_train(module: Any) -> None:
     """Change `tinker_cookbook.rl.train`."""
     for name in ("do_sync_training", "do_sync_training_with_stream_minibatch", "do_async_training"):
-        replace(module, name, _followed)
-    replace(module, "run_single_evaluation", named)
-    replace(module, "save_checkpoint_and_get_sampling_client", _versioned)
-    replace(module, "do_train_step_and_get_sampling_client", _trained)
-    replace(module, "do_train_step_streaming_and_get_sampling_client", _trained_streaming)
-    replace(module, "prepare_minibatch", _scored)
-    replace(module.WrappedTrajectoryGroup, "__init__", _produced)
+        hook(module, name, _follow, always=True)
+    hook(module, "run_single_evaluation", name_evaluation)
+    hook(module, "save_checkpoint_and_get_sampling_client", _note_version)
+    hook(module, "do_train_step_and_get_sampling_client", _note_trained)
+    hook(module, "do_train_step_streaming_and_get_sampling_client", _note_streamed)
+    hook(module, "prepare_minibatch", _score_minibatch)
+    hook(module.WrappedTrajectoryGroup, "__init__", _note_produced)
 
 
 def change_distillation(module: Any) -> None:
     """Change `tinker_cookbook.distillation.train_on_policy`, which has a training loop of its own."""
-    replace(module, "do_sync_training", _followed)
-    replace(module, "do_train_step_and_get_sampling_client", _trained)
-    replace(module, "prepare_minibatch", _scored)
+    hook(module, "do_sync_training", _follow, always=True)
+    hook(module, "do_train_step_and_get_sampling_client", _note_trained)
+    hook(module, "prepare_minibatch", _score_minibatch)
+
+
+def change_self_distillation(module: Any) -> None:
+    """Change `tinker_cookbook.distillation.sdft`. All but `main` are changed as names of the module alone."""
+    hooks = {
+        "assemble_training_data": _note_assembled,
+        "train_step": _note_updated,
+        "_train_step_reverse_kl": _note_updated,
+    }
+    changed = {name: hooked(getattr(module, name), work) for name, work in hooks.items()}
+    hook(module, "main", _follow_self_distillation, always=True)
+    for name, ours in changed.items():
+        setattr(module, name, ours)
 
 
 def turn_on(config: Any) -> None:
     """Turn tracing on for a training loop, if nobody has decided whether there is any."""
-    try:
-        if turns_on and scope.recorder is None:
-            names = {"project_name": config.recipe_name, "experiment_name": Path(config.log_path).name}
-            scope.turn_on({**names, "backend": "rolltrace"})
-    except Exception:
-        caught("tinker training")
+    if turns_on and scope.recorder is None:
+        names = {"project_name": config.recipe_name, "experiment_name": Path(config.log_path).name}
+        scope.turn_on({**names, "backend": "rolltrace"})
 
 
 @contextmanager
-def inside(run: TrainingRun, start: int | None) -> Iterator[None]:
+def _inside(run: TrainingRun, start: int | None) -> Iterator[None]:
     """What is rolled out inside belongs to this run; `start` is the version of clients that are there already."""
     tokens = current_run.set(run), positions.set(run), first_version.set(start)
     try:
@@ -178,131 +210,103 @@ def inside(run: TrainingRun, start: int | None) -> Iterator[None]:
         first_version.reset(tokens[2])
 
 
-def _followed(theirs: Any) -> Any:
-    order = inspect.signature(theirs)
-
-    @functools.wraps(theirs)
-    async def training(*args: Any, **kwargs: Any) -> Any:
-        bound = order.bind(*args, **kwargs)
-        arguments = bound.arguments
-        turn_on(arguments["config"])
-        if scope.recorder is None:
-            return await theirs(*args, **kwargs)
-        mode = getattr(arguments["config"], "async_config", None)
-        run = TrainingRun(arguments["start_batch"], None if mode is None else mode.max_steps_off_policy)
-        arguments["dataset"] = WatchedDataset(arguments["dataset"], run)
-        with inside(run, arguments["start_batch"]):
-            try:
-                return await theirs(*bound.args, **bound.kwargs)
-            finally:
-                guarded(run.ended)
-
-    return training
+def _follow(call: BoundArguments) -> Steps:
+    arguments = call.arguments
+    turn_on(arguments["config"])
+    if scope.recorder is None:
+        return
+    mode = getattr(arguments["config"], "async_config", None)
+    run = TrainingRun(arguments["start_batch"], None if mode is None else mode.max_steps_off_policy)
+    arguments["dataset"] = WatchedDataset(arguments["dataset"], run)
+    with _inside(run, arguments["start_batch"]):
+        try:
+            yield
+        finally:
+            run.ended()
 
 
-def _versioned(theirs: Any) -> Any:
-    order = inspect.signature(theirs)
-
-    @functools.wraps(theirs)
-    async def save_and_get(*args: Any, **kwargs: Any) -> Any:
-        result = await theirs(*args, **kwargs)
-        if scope.recorder is not None:
-            guarded(lambda: _note_version(result[0], order.bind(*args, **kwargs).arguments["i_batch"]))
-        return result
-
-    return save_and_get
+def _follow_self_distillation(call: BoundArguments) -> Steps:
+    turn_on(call.arguments["cfg"])
+    if scope.recorder is None:
+        return
+    run = SelfDistillation()
+    call.arguments["sdft_dataset"] = WatchedDataset(call.arguments["sdft_dataset"], run)
+    with _inside(run, None):
+        yield
 
 
-def _note_version(client: Any, step: int) -> None:
+def _note_assembled(call: BoundArguments) -> Steps:
+    result = yield
+    run = current_run.get()
+    if isinstance(run, SelfDistillation):
+        run.assembled(call.arguments["trajectory_groups_P"], *result)
+
+
+def _note_updated(call: BoundArguments) -> Steps:
+    yield
+    run = current_run.get()
+    if isinstance(run, SelfDistillation):
+        run.updated(call.arguments["data_D"])
+
+
+def _note_version(call: BoundArguments) -> Steps:
+    client = (yield)[0]
+    step = call.arguments["i_batch"]
     versions.add(client, step)
     run = current_run.get()
     if run is not None and run.next_step is None:  # one that says only here where it starts
         run.next_step = step
 
 
-def _produced(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        theirs(self, *args, **kwargs)
-        run = current_run.get()
-        if run is not None and scope.recorder is not None:
-            guarded(lambda: run.produced(self))
-
-    return init
+def _note_produced(call: BoundArguments) -> Steps:
+    yield
+    run = current_run.get()
+    if run is not None:
+        run.produced(call.arguments["self"])
 
 
-def _trained(theirs: Any) -> Any:
-    order = inspect.signature(theirs)
-
-    @functools.wraps(theirs)
-    async def train_step(*args: Any, **kwargs: Any) -> Any:
-        result = await theirs(*args, **kwargs)
-        run = current_run.get()
-        if run is not None and scope.recorder is not None:
-            arguments = order.bind(*args, **kwargs).arguments
-            guarded(lambda: run.trained(arguments["i_batch"], arguments["trajectory_groups_P"]))
-        return result
-
-    return train_step
+def _note_trained(call: BoundArguments) -> Steps:
+    yield
+    run = current_run.get()
+    if run is not None:
+        run.trained(call.arguments["i_batch"], call.arguments["trajectory_groups_P"])
 
 
-def _trained_streaming(theirs: Any) -> Any:
-    order = inspect.signature(theirs)
-
-    @functools.wraps(theirs)
-    async def train_step(*args: Any, **kwargs: Any) -> Any:
-        run = current_run.get()
-        if run is None or scope.recorder is None:
-            return await theirs(*args, **kwargs)
-        bound = order.bind(*args, **kwargs)
-        is_wanted = bound.arguments.get("trajectory_group_filter")
-        if is_wanted is not None:
-            bound.arguments["trajectory_group_filter"] = functools.partial(_filter, run, is_wanted)
-        result = await theirs(*bound.args, **bound.kwargs)
-        if result is not None:
-            step, wrapped = bound.arguments["i_batch"], result[2]
-            guarded(lambda: run.trained(step, [each.trajectory_group for each in wrapped]))
-        return result
-
-    return train_step
+def _note_streamed(call: BoundArguments) -> Steps:
+    run = current_run.get()
+    if run is None:
+        return
+    is_wanted = call.arguments.get("trajectory_group_filter")
+    if is_wanted is not None:
+        call.arguments["trajectory_group_filter"] = functools.partial(_filter, run, is_wanted)
+    result = yield
+    if result is not None:
+        run.trained(call.arguments["i_batch"], [each.trajectory_group for each in result[2]])
 
 
 def _filter(run: TrainingRun, is_wanted: Any, wrapped: Any) -> Any:
     answer = is_wanted(wrapped)
     if not answer and wrapped is not None:
-        guarded(lambda: run.discard_if_stale(wrapped))
+        try:
+            run.discard_if_stale(wrapped)
+        except Exception:
+            caught("tinker training")
     return answer
 
 
-def _removed(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    def remove_constant_reward_groups(trajectory_groups_P: Any) -> Any:
-        remaining = theirs(trajectory_groups_P)
-        if scope.recorder is not None:
-            guarded(lambda: _filter_missing(trajectory_groups_P, remaining))
-        return remaining
-
-    return remove_constant_reward_groups
-
-
-def _filter_missing(groups: Iterable[Any], remaining: Iterable[Any]) -> None:
-    ids = {id(group) for group in remaining}
-    for group in groups:
-        if id(group) not in ids:
+def _note_removed(call: BoundArguments) -> Steps:
+    remaining = {id(group) for group in (yield)}
+    for group in call.arguments["trajectory_groups_P"]:
+        if id(group) not in remaining:
             for trajectory in marked(group):
                 rolltrace.score(trajectory, "fate", "filtered", reason=CONSTANT)
 
 
-def _owned(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    def assemble_training_data(trajectory_groups_P: Any, advantages_P: Any) -> Any:
-        result = theirs(trajectory_groups_P, advantages_P)
-        owners = _owners.get()
-        if owners is not None:
-            guarded(lambda: note_owners(owners, trajectory_groups_P, *result))
-        return result
-
-    return assemble_training_data
+def _note_owners_of_minibatch(call: BoundArguments) -> Steps:
+    result = yield
+    owners = _owners.get()
+    if owners is not None:
+        note_owners(owners, call.arguments["trajectory_groups_P"], *result)
 
 
 def note_owners(owners: Owners, groups: Any, data: Any, metadata: Any) -> None:
@@ -313,21 +317,14 @@ def note_owners(owners: Owners, groups: Any, data: Any, metadata: Any) -> None:
             owners[id(datum)] = datum, mark["id"]
 
 
-def _scored(theirs: Any) -> Any:
-    @functools.wraps(theirs)
-    async def prepare_minibatch(*args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is None:
-            return await theirs(*args, **kwargs)
-        owners: Owners = {}
-        token = _owners.set(owners)
-        try:
-            result = await theirs(*args, **kwargs)
-        finally:
-            _owners.reset(token)
-        guarded(lambda: score_advantages(result[0], owners))
-        return result
-
-    return prepare_minibatch
+def _score_minibatch(call: BoundArguments) -> Steps:
+    owners: Owners = {}
+    token = _owners.set(owners)
+    try:
+        result = yield
+    finally:
+        _owners.reset(token)
+    score_advantages(result[0], owners)
 
 
 def score_advantages(data: Iterable[Any], owners: Owners) -> None:
@@ -345,11 +342,3 @@ def score_advantages(data: Iterable[Any], owners: Owners) -> None:
     for trajectory, (total, count) in totals.items():
         if count:
             rolltrace.score(trajectory, "advantage", total / count)
-
-
-def guarded(work: Any) -> None:
-    """Do something that must not disturb the training."""
-    try:
-        work()
-    except Exception:
-        caught("tinker training")

@@ -14,7 +14,7 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import TrajectoryHandle, scope
 from rolltrace.errors import ConfigError
-from rolltrace.integrations.trl import status
+from rolltrace.integrations.trl.framework import RELEASES
 from rolltrace.integrations.trl.generation import Generation
 from rolltrace.integrations.trl.tools import Resets, traced_tools
 
@@ -48,14 +48,14 @@ def attach(trainer: Any, project_name: str | None = None, experiment_name: str |
     missing = missing_seams(type(trainer))
     if missing:
         raise ConfigError(
-            f"attach needs a GRPOTrainer or RLOOTrainer of TRL {status.TESTED[0]} to {status.TESTED[-1]}, not a "
+            f"attach needs a GRPOTrainer or RLOOTrainer of TRL {RELEASES.names}, not a "
             f"{type(trainer).__name__}: it has no {', '.join(missing)}; see: rolltrace doctor --trl"
         )
     if project_name is not None or experiment_name is not None or settings:
         rolltrace.init(project_name, experiment_name, **settings)
     else:
         _turn_on(trainer)
-    status.warn()
+    RELEASES.warn()
     if not isinstance(vars(trainer).get(_MARK), Attached):
         setattr(trainer, _MARK, Attached(trainer))
 

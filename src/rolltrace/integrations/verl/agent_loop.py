@@ -12,9 +12,9 @@ from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
+from rolltrace.integrations.seams import replace_in_subclasses
 from rolltrace.integrations.verl.batch import CARRIED, ROW, deciding, telling
-from rolltrace.integrations.verl.ops import Rollout, decision, is_on, rollout
-from rolltrace.integrations.verl.tools import follow_subclasses
+from rolltrace.integrations.verl.ops import Rollout, decision, is_on, rollout, trace_subclasses
 
 _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}
 """Columns of the batch -> what the tag of a trajectory is called."""
@@ -32,8 +32,8 @@ def change(module: Any) -> None:
     ]
     for owner, name, changed in changes:
         setattr(owner, name, changed)
-    follow_subclasses(worker, "_agent_loop_postprocess", _marked)
-    follow_subclasses(module.AgentLoopBase, "run")  # that of SingleTurnAgentLoop has no decorator in verl 0.7.1
+    replace_in_subclasses(worker, "_agent_loop_postprocess", _marked)
+    trace_subclasses(module.AgentLoopBase, "run")  # that of SingleTurnAgentLoop has no decorator in verl 0.7.1
 
 
 def _is_async(func: Any) -> bool:

@@ -19,7 +19,8 @@ from rolltrace._guard import caught
 from rolltrace.capture import SAMPLE_LIMIT, scope
 from rolltrace.errors import BackendError
 from rolltrace.integrations.installed import is_below_run
-from rolltrace.integrations.verl import status
+from rolltrace.integrations.seams import replace_in_subclasses
+from rolltrace.integrations.verl.framework import RELEASES
 from rolltrace.integrations.verl.variants import Variants
 from rolltrace.record import coordinate
 
@@ -91,6 +92,29 @@ def change(module: Any) -> None:
     module.rollout_trace_attr = _attr(verls_attr)
 
 
+def change_tools(module: Any) -> None:
+    """Change `verl.tools.base_tool`: verl decorates `BaseTool.execute` only, which every real tool overrides.
+
+    An exception in a tool becomes a text for the model, so that it can be seen only here, inside.
+    """
+    trace_subclasses(module.BaseTool, "execute")
+
+
+def change_function_tools(module: Any) -> None:
+    """Change `verl.tools.function_tool`, whose call verl does not trace."""
+    module.FunctionTool.call = traced(module.FunctionTool.call, module.FunctionTool.call)
+
+
+def change_interactions(module: Any) -> None:
+    """Change `verl.interactions.base`, in the releases of verl that have it."""
+    trace_subclasses(module.BaseInteraction, "generate_response")
+
+
+def trace_subclasses(base: Any, method: str) -> None:
+    """Trace a method of the class and of all its subclasses, those to come too."""
+    replace_in_subclasses(base, method, lambda own: traced(own, own))
+
+
 def _change_config(config: Any) -> None:
     verls_init, verls_reset = config.init.__func__, config.reset.__func__
     order = inspect.signature(verls_init)
@@ -129,7 +153,7 @@ def _refuse(config: Any) -> None:
     def init(cls: Any, *args: Any, **kwargs: Any) -> Any:
         asked = next((each for each in (*args, *kwargs.values()) if isinstance(each, str) and names_of(each)), None)
         if asked is not None:
-            raise BackendError(f"trace.backend={asked} cannot work: {'; '.join(status.complaints())}")
+            raise BackendError(f"trace.backend={asked} cannot work: {'; '.join(RELEASES.complaints())}")
         return verls_init(cls, *args, **kwargs)
 
     config.init = classmethod(init)
@@ -141,7 +165,7 @@ def turn_on(names: tuple[str, ...], project: Any, experiment: Any, token2text: A
     Raises:
         BackendError: one of the backends is not installed.
     """
-    status.warn()
+    RELEASES.warn()
     rolltrace.init(
         project or None,
         experiment or None,

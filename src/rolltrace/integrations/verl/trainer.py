@@ -10,16 +10,16 @@ import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from inspect import BoundArguments
 from typing import Any
 
 import rolltrace
-from rolltrace._guard import caught
+from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
 from rolltrace.errors import RolltraceError
-from rolltrace.integrations.verl import status
+from rolltrace.integrations.seams import Steps, hook, hook_subclasses
 from rolltrace.integrations.verl.batch import CARRIED
 from rolltrace.integrations.verl.ops import asked_backend, names_of, turn_on
-from rolltrace.integrations.verl.tools import follow_subclasses
 
 UNTRACED = "untraced_rollout"
 """The reason of a loss: a rollout that was not made by a worker of verl's."""
@@ -31,33 +31,28 @@ ids_of_batch: ContextVar[Ids | None] = ContextVar("rolltrace_verl_ids", default=
 _trainer: weakref.ref[Any] | None = None
 _is_asked = False
 """Whether the trainer's config asks for us."""
+_warned_untraced = False
 _awaiting_update: dict[str, None] = {}
 """The rollouts whose advantages were computed, until the actor has been updated with them."""
 
 
 def change_ray_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.ray_trainer`."""
-    start_with(module.RayPPOTrainer)
-    follow_subclasses(module.RayPPOTrainer, "fit", looking_at_manager)
-    follow_updates(module.RayPPOTrainer)
-    module.compute_advantage = _scoring(module.compute_advantage)
+    follow_trainer(module.RayPPOTrainer)
+    hook(module, "compute_advantage", _score_batch)
 
 
 def change_reward_loop(module: Any) -> None:
     """Change `verl.experimental.reward_loop.reward_loop`: who computes a reward that the workers do not."""
-    compute = module.RewardLoopManager.compute_rm_score
+    hook(module.RewardLoopManager, "compute_rm_score", _score_late)
 
-    @functools.wraps(compute)
-    def scoring(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-        result = compute(self, data, *args, **kwargs)
-        if scope.recorder is not None:
-            try:
-                _score_late(data, result)
-            except Exception:
-                caught("verl reward")
-        return result
 
-    module.RewardLoopManager.compute_rm_score = scoring
+def follow_trainer(trainer: Any) -> None:
+    """Rollouts are trained when the actor was updated with them, or during its warm-up the critic."""
+    start_with(trainer)
+    hook_subclasses(trainer, "fit", _look_at_manager)
+    hook_subclasses(trainer, "_update_actor", functools.partial(_note_trained, by_critic=False))
+    hook_subclasses(trainer, "_update_critic", functools.partial(_note_trained, by_critic=True))
 
 
 def start_with(trainer: Any) -> None:
@@ -78,22 +73,27 @@ def start_with(trainer: Any) -> None:
     trainer.__init_subclass__ = classmethod(init_subclass)
 
 
-def looking_at_manager(fit: Any) -> Any:
-    """`fit` of a trainer, before which is said whether its rollouts are traced."""
+def _look_at_manager(call: BoundArguments) -> Steps:
+    """Before a trainer's `fit`: say if its rollouts are not traced."""
+    if _is_asked:
+        trainer, *more = call.args
+        of_trainer = getattr(trainer, "async_rollout_manager", None)
+        manager = more[0] if more else call.kwargs.get("agent_loop_manager", of_trainer)
+        if manager is not None and not _has_verls_workers(manager):
+            warn_untraced(f"{type(manager).__module__}.{type(manager).__qualname__}")
+    yield
 
-    @functools.wraps(fit)
-    def looking(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is not None and _is_asked:
-            try:
-                of_trainer = getattr(self, "async_rollout_manager", None)
-                manager = args[0] if args else kwargs.get("agent_loop_manager", of_trainer)
-                if manager is not None and not _has_verls_workers(manager):
-                    status.warn_untraced(f"{type(manager).__module__}.{type(manager).__qualname__}")
-            except Exception:
-                caught("verl manager")
-        return fit(self, *args, **kwargs)
 
-    return looking
+def warn_untraced(manager: str = "this training") -> None:
+    """Say once that rollouts are made in a way that is not traced."""
+    global _warned_untraced
+    if not _warned_untraced:
+        _warned_untraced = True
+        logger.warning(
+            "verl: the rollouts of %s are not traced, because they are not made by verl's AgentLoopWorker. "
+            "See: rolltrace docs verl",
+            manager,
+        )
 
 
 def _has_verls_workers(manager: Any) -> bool:
@@ -111,31 +111,18 @@ def lose_untraced(count: int) -> None:
     if count and recorder is not None and _is_asked:
         trainer = None if _trainer is None else _trainer()
         recorder.sink.lose(UNTRACED, getattr(trainer, "global_steps", None), count)
-        status.warn_untraced()
+        warn_untraced()
 
 
-def follow_updates(trainer: Any) -> None:
-    """Rollouts are trained when the actor was updated with them, or during its warm-up the critic."""
-    follow_subclasses(trainer, "_update_actor", functools.partial(_noting_trained, by_critic=False))
-    follow_subclasses(trainer, "_update_critic", functools.partial(_noting_trained, by_critic=True))
-
-
-def _noting_trained(update: Any, *, by_critic: bool) -> Any:
-    @functools.wraps(update)
-    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            result = update(self, *args, **kwargs)
-        except BaseException:
-            _awaiting_update.clear()
-            raise
-        if _awaiting_update and (not by_critic or _is_warming_up(self)):
-            try:
-                _score_trained(self, "critic warm-up: only the critic" if by_critic else None)
-            except Exception:
-                caught("verl fate")
-        return result
-
-    return noting
+def _note_trained(call: BoundArguments, *, by_critic: bool) -> Steps:
+    try:
+        yield
+    except BaseException:
+        _awaiting_update.clear()
+        raise
+    trainer = call.args[0]
+    if _awaiting_update and (not by_critic or _is_warming_up(trainer)):
+        _score_trained(trainer, "critic warm-up: only the critic" if by_critic else None)
 
 
 def _score_trained(trainer: Any, reason: str | None) -> None:
@@ -184,37 +171,26 @@ def start(config: Any) -> None:
         caught("verl trainer")
 
 
-def _scoring(compute_advantage: Any) -> Any:
-    @functools.wraps(compute_advantage)
-    def scoring(data: Any, *args: Any, **kwargs: Any) -> Any:
-        before = _carried(data)
-        if not before and ids_of_batch.get() is None:
-            try:
-                lose_untraced(len(data))
-            except Exception:
-                caught("verl rollout")
-        if before:
-            try:  # a trainer of somebody else's may have computed the reward in its own way
-                late = [None if each.get("rewarded") else each.get("id") for each in before]
-                score_rewards(late, data, "token_level_scores")
-            except Exception:
-                caught("verl reward")
-        result = compute_advantage(data, *args, **kwargs)
-        if before:
-            try:
-                after = _carried(result)
-                for each in _ids(before) - _ids(after):
-                    rolltrace.score(each, "fate", "filtered", reason="left out when the batch was reweighted")
-                score_advantages([each.get("id") for each in after], result)
-            except Exception:
-                caught("verl advantage")
-        return result
-
-    return scoring
+def _score_batch(call: BoundArguments) -> Steps:
+    data = call.args[0]
+    before = _carried(data)
+    if not before:
+        if ids_of_batch.get() is None:
+            lose_untraced(len(data))
+        return
+    # A trainer of somebody else's may have computed the reward in its own way.
+    late = [None if each.get("rewarded") else each.get("id") for each in before]
+    score_rewards(late, data, "token_level_scores")
+    result = yield
+    after = _carried(result)
+    for each in _ids(before) - _ids(after):
+        rolltrace.score(each, "fate", "filtered", reason="left out when the batch was reweighted")
+    score_advantages([each.get("id") for each in after], result)
 
 
-def _score_late(data: Any, result: Any) -> None:
-    ids, carried = ids_of_batch.get(), _carried(data)
+def _score_late(call: BoundArguments) -> Steps:
+    result = yield
+    ids, carried = ids_of_batch.get(), _carried(call.args[1])
     if ids is None:
         ids = [each.get("id") for each in carried]
     score_rewards(ids, result, "rm_scores")
