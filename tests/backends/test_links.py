@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.backends.links import view_link, web_address
+from rolltrace.backends.values import view_link, web_address
 from rolltrace.tables import links_of, outbox_folder, save_links
 
 ID = "0123456789abcdef0123456789abcdef"

@@ -7,14 +7,13 @@ before, after a crash: it derives the vendor's ids from ours, so that a repeat r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
 
 
-_LONGEST = 500
-"""Of a reason."""
+_MAX_REASON_CHARS = 500
 
 
 class Refused(NamedTuple):
@@ -36,9 +35,56 @@ def convert_each(
         try:
             converted = convert(trajectory)
         except Exception as fault:
-            refused[trajectory.trajectory_id] = f"cannot be converted: {type(fault).__name__}: {fault}"[:_LONGEST]
+            refused[trajectory.trajectory_id] = f"cannot be converted: {type(fault).__name__}: {fault}"[
+                :_MAX_REASON_CHARS
+            ]
             continue
         yield trajectory, converted
+
+
+class RefusedRequest(Exception):
+    """The vendor will not take this, however often it is sent: because of one piece of it, or as too much at once."""
+
+
+class Piece(NamedTuple):
+    """A part of a request, and whose it is."""
+
+    trajectory_id: str
+    body: Any
+    size_bytes: int
+
+
+def deliver(
+    pieces: Iterable[Piece],
+    post: Callable[[list[Any]], None],
+    max_bytes: Callable[[], int],
+    max_pieces: int | None = None,
+) -> dict[str, str]:
+    """Send these in requests that are not too large; gives the trajectories with something refused, and why.
+
+    `post` sends the bodies of one request, or raises `RefusedRequest`: it is then halved until the culprit stands alone.
+    """
+    refused: dict[str, str] = {}
+    batch: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if batch and (size + piece.size_bytes > max_bytes() or len(batch) == max_pieces):
+            refused |= _deliver_batch(batch, post)
+            batch, size = [], 0
+        batch.append(piece)
+        size += piece.size_bytes
+    return refused | (_deliver_batch(batch, post) if batch else {})
+
+
+def _deliver_batch(batch: Sequence[Piece], post: Callable[[list[Any]], None]) -> dict[str, str]:
+    try:
+        post([piece.body for piece in batch])
+    except RefusedRequest as fault:
+        if len(batch) == 1:
+            return {batch[0].trajectory_id: str(fault)}
+        half = len(batch) // 2
+        return _deliver_batch(batch[:half], post) | _deliver_batch(batch[half:], post)
+    return {}
 
 
 class Backend(Protocol):

@@ -17,8 +17,7 @@ from trackio import Trace
 from trackio.sqlite_storage import SQLiteStorage
 
 from rolltrace.backends.backend import Refused, convert_each
-from rolltrace.backends.links import view_link
-from rolltrace.backends.values import iso_time, word
+from rolltrace.backends.values import iso_time, view_link, word
 from rolltrace.errors import BackendError
 from rolltrace.query import Op, Trajectory
 

@@ -1,14 +1,19 @@
-"""Values as vendors take them: strict JSON, times, one word."""
+"""Values as vendors take them: strict JSON, plain values, short texts, times, and the address of our viewer."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from rolltrace.record import clean_text, to_json
 
+VIEW_URL = "ROLLTRACE_VIEW_URL"
+"""The variable that says where the viewer runs."""
 _LONG_NUMBER = re.compile(r"\d{19}")
 """Perhaps one over 64 bits."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -46,3 +51,40 @@ def iso_time(time_ns: int) -> str:
 def word(value: Any) -> str:
     """A coordinate as a tag: `true` and `false` as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain(value: Any) -> Any:
+    """A value as a tag, an event or a feedback holds it: text, a number, true or false; JSON for all else."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if isinstance(value, bool | int) else strict_json(value)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or as much of it as there is room for."""
+    text = clean_text(text).replace("\0", "\ufffd")  # PostgreSQL takes none
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def view_link(trajectory_id: str) -> str | None:
+    """The page of a trajectory; None if nobody said where the viewer runs, or what was said is no web address.
+
+    It is the same whichever store has the trajectory, and however many the viewer shows.
+    """
+    base = web_address(os.environ.get(VIEW_URL, ""))
+    return None if base is None else f"{base}/t/{trajectory_id}"
+
+
+def web_address(text: str) -> str | None:
+    """An address of http or https without credentials, query and final slash; None if it is none."""
+    try:
+        parts = urlsplit(text.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not host:
+        return None
+    name = f"[{host}]" if ":" in host else host
+    return urlunsplit((parts.scheme, name if port is None else f"{name}:{port}", parts.path.rstrip("/"), "", ""))

@@ -44,7 +44,7 @@ def names(requests: list[tuple[str, dict[str, str], bytes]]) -> int:
 def test_requests_are_bounded_in_size(
     answers: Any, trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(backend, "MAX_BYTES", 50_000)
     assert OtlpBackend().send(trajectories) == []
     assert max(len(body) for _, _, body in answers.requests) < 52_000
     assert names(answers.requests) == 30

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rolltrace.backends.weave.service import MissingEndpoint, Project, RefusedRequest, WeaveService
+from rolltrace.backends.backend import RefusedRequest
+from rolltrace.backends.weave.service import MissingEndpoint, Project, WeaveService
 from rolltrace.errors import BackendError, OutageError
 
 KEY = "0123456789abcdef"

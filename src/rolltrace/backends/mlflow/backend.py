@@ -14,19 +14,18 @@ from mlflow.entities import Span, TraceInfo
 from mlflow.exceptions import MlflowException
 
 from rolltrace._guard import logger
-from rolltrace.backends.backend import Refused, convert_each
-from rolltrace.backends.links import web_address
+from rolltrace.backends.backend import Piece, Refused, RefusedRequest, convert_each, deliver
 from rolltrace.backends.mlflow.faults import in_plain_words, is_final
 from rolltrace.backends.mlflow.info import RUN, SOURCE, info_of
 from rolltrace.backends.mlflow.place import Places
-from rolltrace.backends.mlflow.spans import spans_of
+from rolltrace.backends.mlflow.spans import spans_of, trace_id_of
 from rolltrace.backends.mlflow.tracking import open_tracking, patience, tracking_uri
-from rolltrace.backends.mlflow.values import trace_id_of
+from rolltrace.backends.values import web_address
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
 
-_REQUEST_BYTES = 4 << 20
+_MAX_REQUEST_BYTES = 4 << 20
 """How much is sent in one request; a single span may be larger."""
 _ASKED_AT_ONCE = 100
 _SPANS = "mlflow.trace.spansLocation"
@@ -43,27 +42,45 @@ class MlflowBackend:
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         refused: dict[str, str] = {}
-        unconverted: dict[str, str] = {}
         different = {each.trajectory_id: each for each in trajectories}.values()
         with self._talking() as places:
-            batch = _Batch(self._tracking, refused)
-            for trajectory, spans in convert_each(different, spans_of, unconverted):
-                trace_id = trace_id_of(trajectory.trajectory_id)
-                place = places.of(trajectory)
-                try:
-                    self._write(info_of(trajectory, *place))
-                except MlflowException as fault:
-                    if not is_final(fault):
-                        raise
-                    places.forget()
-                    places.of(trajectory)  # raises if it is the place that is wrong
-                    refused[trace_id] = str(fault)
-                else:
-                    batch.add(place.experiment_id, spans)
-            batch.flush()
-        reasons = ((each.trajectory_id, refused.get(trace_id_of(each.trajectory_id))) for each in different)
-        refusals = [Refused(trajectory_id, reason) for trajectory_id, reason in reasons if reason is not None]
-        return [*refusals, *(Refused(*each) for each in unconverted.items())]
+            converted = convert_each(different, spans_of, refused)
+            refused |= deliver(self._pieces(places, converted, refused), self._log, lambda: _MAX_REQUEST_BYTES)
+        return [Refused(*each) for each in refused.items()]
+
+    def _pieces(
+        self, places: Places, converted: Iterable[tuple[Trajectory, list[Span]]], refused: dict[str, str]
+    ) -> Iterator[Piece]:
+        """The spans of each trace, once the trace is there."""
+        for trajectory, spans in converted:
+            place = places.of(trajectory)
+            try:
+                self._write(info_of(trajectory, *place))
+            except MlflowException as fault:
+                if not is_final(fault):
+                    raise
+                places.forget()
+                places.of(trajectory)  # raises if it is the place that is wrong
+                refused[trajectory.trajectory_id] = str(fault)
+                continue
+            for span in spans:
+                size = sum(map(len, span._span.attributes.values()))
+                yield Piece(trajectory.trajectory_id, (place.experiment_id, span), size)
+
+    def _log(self, spans: list[tuple[str, Span]]) -> None:
+        by_experiment: dict[str, list[Span]] = {}
+        for experiment_id, span in spans:
+            by_experiment.setdefault(experiment_id, []).append(span)
+        try:
+            for experiment_id, some in by_experiment.items():
+                self._tracking.log_spans(experiment_id, some)
+        except NotImplementedError:  # it asked the server for its version and remembers that it got no answer
+            self._tracking._get_server_version.cache_clear()
+            raise
+        except MlflowException as fault:
+            if not is_final(fault):
+                raise
+            raise RefusedRequest(f"the span {spans[0][1].name!r}: {fault}") from fault
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         with self._talking() as places:
@@ -126,46 +143,3 @@ class MlflowBackend:
         for start in range(0, len(wanted), _ASKED_AT_ONCE):
             infos += self._tracking.batch_get_trace_infos(wanted[start : start + _ASKED_AT_ONCE])
         return {info.trace_id: info for info in infos if info.tags.get(_SPANS) != "ARCHIVE_REPO"}
-
-
-class _Batch:
-    """Collects spans, also of several traces, into requests of a good size."""
-
-    def __init__(self, tracking: Any, refused: dict[str, str]) -> None:
-        self._tracking = tracking
-        self._refused = refused
-        self._experiment_id = ""
-        self._spans: list[Span] = []
-        self._bytes = 0
-
-    def add(self, experiment_id: str, spans: Iterable[Span]) -> None:
-        if experiment_id != self._experiment_id:
-            self.flush()
-            self._experiment_id = experiment_id
-        for span in spans:
-            size = sum(map(len, span._span.attributes.values()))
-            if self._bytes + size > _REQUEST_BYTES:
-                self.flush()
-            self._spans.append(span)
-            self._bytes += size
-
-    def flush(self) -> None:
-        spans, self._spans, self._bytes = self._spans, [], 0
-        if spans:
-            self._log(spans)
-
-    def _log(self, spans: list[Span]) -> None:
-        try:
-            self._tracking.log_spans(self._experiment_id, spans)
-        except NotImplementedError:  # it asked the server for its version and remembers that it got no answer
-            self._tracking._get_server_version.cache_clear()
-            raise
-        except MlflowException as fault:
-            if not is_final(fault):
-                raise
-            if len(spans) == 1:
-                self._refused[spans[0].trace_id] = f"the span {spans[0].name!r}: {fault}"
-            else:  # one of them, or too much at once
-                half = len(spans) // 2
-                self._log(spans[:half])
-                self._log(spans[half:])

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import AssessmentSource, Feedback, TraceInfo, TraceLocation, TraceState
 
-from rolltrace.backends.links import view_link
-from rolltrace.backends.mlflow.spans import mlflow_usage
-from rolltrace.backends.mlflow.values import cut, plain, trace_id_of
-from rolltrace.backends.values import strict_json
+from rolltrace.backends.mlflow.spans import mlflow_usage, trace_id_of
+from rolltrace.backends.values import cut, plain, strict_json, view_link
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory

@@ -12,8 +12,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode
 
-from rolltrace.backends.mlflow.values import plain, trace_id_of
-from rolltrace.backends.values import strict_json
+from rolltrace.backends.values import plain, strict_json
 from rolltrace.query import Op, TokenUsage
 from rolltrace.record import MODEL_KINDS
 
@@ -22,6 +21,11 @@ if TYPE_CHECKING:
 
 _TYPES = {"tool": "TOOL", "env": "TASK", "reward": "EVALUATOR"}
 """MLflow's word for an op kind; that of a model call depends on what it was given."""
+
+
+def trace_id_of(trajectory_id: str) -> str:
+    """MLflow's id of the trace: ours, 32 hexadecimal digits, with its prefix."""
+    return f"tr-{trajectory_id}"
 
 
 def spans_of(trajectory: Trajectory) -> list[Span]:

@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rolltrace.backends.links import view_link
 from rolltrace.backends.otlp.wire import Value
-from rolltrace.backends.values import strict_json
+from rolltrace.backends.values import strict_json, view_link
 from rolltrace.messages import read_given_messages, to_genai
 from rolltrace.query import Op, Trajectory
 from rolltrace.record import MODEL_KINDS

@@ -6,19 +6,18 @@ Nothing is ever changed at a receiver: the same ids are sent again, and it keeps
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
 
 from rolltrace._guard import logger
-from rolltrace.backends.backend import Refused, convert_each
+from rolltrace.backends.backend import Piece, Refused, RefusedRequest, convert_each, deliver
 from rolltrace.backends.otlp.receiver import Receiver, ReceiverSettings, Rejected, TooLarge
 from rolltrace.backends.otlp.spans import root_and_scores, spans_of
 from rolltrace.backends.otlp.wire import SentSpan, resource_spans_bytes, span_bytes
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """In one request, before compression; receivers commonly take 4 to 20 MiB."""
 _LONGEST_ATTRIBUTE = 64 << 10
 _LONGEST_FOR_ROLLTRACE = 16 << 20
@@ -41,55 +40,51 @@ class OtlpBackend:
         self._has_asked = limit is not None
         """It is known how long attributes may be."""
         self._mlflow = _MLFLOW_HEADER in {name.lower() for name in settings.headers}
-        self._most_bytes = MOST_BYTES
+        self._max_bytes = MAX_BYTES
+        self._dropped = ""
+        """What the receiver said of spans that it dropped."""
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         """Give all their spans to the receiver."""
-        refused: dict[str, str] = {}
-        dropped = self._export(trajectories, self._spans, refused)
-        if dropped:
+        self._dropped = ""
+        refused = self._export(trajectories, spans_of)
+        if self._dropped:
             if len(trajectories) > 1:  # which one is not said: the sender then tries them one by one
-                raise Rejected(dropped)
-            refused[trajectories[0].trajectory_id] = dropped
+                raise Rejected(self._dropped)
+            refused[trajectories[0].trajectory_id] = self._dropped
         return [Refused(*each) for each in refused.items()]
-
-    def _spans(self, trajectory: Trajectory) -> _Converted:
-        return _converted(spans_of(trajectory, longest=self._longest, mlflow=self._mlflow))
-
-    def _root_and_scores(self, trajectory: Trajectory) -> _Converted:
-        return _converted(root_and_scores(trajectory, longest=self._longest, mlflow=self._mlflow))
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Send the late scores as spans, and the roots again, for receivers that replace."""
-        refused: dict[str, str] = {}
-        self._export(trajectories, self._root_and_scores, refused)
-        for trajectory_id, reason in refused.items():
+        for trajectory_id, reason in self._export(trajectories, root_and_scores).items():
             logger.warning("the late scores of trajectory %s were not sent: %s", trajectory_id, reason)
 
     def close(self) -> None:
         """There is no connection to close."""
 
-    def _export(
-        self, trajectories: Sequence[Trajectory], convert: Callable[[Trajectory], _Converted], refused: dict[str, str]
-    ) -> str:
-        """Send the spans; what the receiver said of those that it dropped."""
-        dropped = ""
-        for batch in self._batches(self._whole_spans(trajectories, convert, refused)):
-            dropped = self._send(batch) or dropped
-        return dropped
+    def _export(self, trajectories: Sequence[Trajectory], convert: Callable[..., Iterator[SentSpan]]) -> dict[str, str]:
+        """Send the spans; gives the trajectories that cannot be sent, and why."""
+        refused: dict[str, str] = {}
+        pieces = self._pieces(trajectories, convert, refused)
+        return deliver(pieces, self._post, lambda: self._max_bytes) | refused
 
-    def _whole_spans(
-        self, trajectories: Sequence[Trajectory], convert: Callable[[Trajectory], _Converted], refused: dict[str, str]
-    ) -> Iterator[tuple[Resource, bytes]]:
+    def _pieces(
+        self, trajectories: Sequence[Trajectory], convert: Callable[..., Iterator[SentSpan]], refused: dict[str, str]
+    ) -> Iterator[Piece]:
         """The spans, with attributes as long as the receiver takes them."""
-        for trajectory, (spans, is_cut) in convert_each(trajectories, convert, refused):
+
+        def encode(trajectory: Trajectory) -> tuple[list[bytes], bool]:
+            spans = list(convert(trajectory, longest=self._longest, mlflow=self._mlflow))
+            return list(map(span_bytes, spans)), any("rl.cut" in span.attributes for span in spans)
+
+        for trajectory, (spans, is_cut) in convert_each(trajectories, encode, refused):
             if is_cut and not self._has_asked:
                 if self._is_rolltrace():
                     self._longest = _LONGEST_FOR_ROLLTRACE
-                    spans = convert(trajectory).spans
+                    spans, _ = encode(trajectory)
                 self._has_asked = True
-            for span in spans:
-                yield _resource_of(trajectory), span
+            resource = trajectory.project, trajectory.experiment
+            yield from (Piece(trajectory.trajectory_id, (resource, span), len(span)) for span in spans)
 
     def _is_rolltrace(self) -> bool:
         """Whether the receiver is `rolltrace collect`, whose answers say so. Any receiver takes an empty request."""
@@ -98,45 +93,14 @@ class OtlpBackend:
         except Rejected:
             return False
 
-    def _batches(self, spans: Iterable[tuple[Resource, bytes]]) -> Iterator[list[tuple[Resource, bytes]]]:
-        batch: list[tuple[Resource, bytes]] = []
-        size = 0
-        for resource, span in spans:
-            if batch and size + len(span) > self._most_bytes:
-                yield batch
-                batch, size = [], 0
-            batch.append((resource, span))
-            size += len(span)
-        if batch:
-            yield batch
-
-    def _send(self, batch: list[tuple[Resource, bytes]]) -> str:
+    def _post(self, spans: list[tuple[Resource, bytes]]) -> None:
         try:
-            answer = self._receiver.export(_request(batch))
+            answer = self._receiver.export(_request(spans))
         except TooLarge as fault:
-            if len(batch) == 1:
-                return f"one span is too large for the receiver: {fault}"
-            self._most_bytes = max(64 << 10, sum(len(span) for _, span in batch) // 2)
-            middle = len(batch) // 2
-            return " ".join(filter(None, [self._send(batch[:middle]), self._send(batch[middle:])]))
+            self._max_bytes = max(64 << 10, sum(len(span) for _, span in spans) // 2)
+            raise RefusedRequest(f"one span is too large for the receiver: {fault}") from fault
         if answer.rejected_spans:
-            return f"the receiver dropped {answer.rejected_spans} spans: {answer.message}"
-        return ""
-
-
-class _Converted(NamedTuple):
-    spans: list[bytes]
-    is_cut: bool
-    """Some attribute was too long."""
-
-
-def _converted(spans: Iterable[SentSpan]) -> _Converted:
-    spans = list(spans)
-    return _Converted(list(map(span_bytes, spans)), any("rl.cut" in span.attributes for span in spans))
-
-
-def _resource_of(trajectory: Trajectory) -> Resource:
-    return trajectory.project, trajectory.experiment
+            self._dropped = f"the receiver dropped {answer.rejected_spans} spans: {answer.message}"
 
 
 def _request(batch: list[tuple[Resource, bytes]]) -> bytes:

@@ -11,34 +11,27 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from rolltrace._guard import logger
-from rolltrace.backends.backend import Refused, convert_each
+from rolltrace.backends.backend import Piece, Refused, convert_each, deliver
 from rolltrace.backends.weave.calls import WeaveCall, WeaveScore, call_id, calls_of, object_name, scores_of
-from rolltrace.backends.weave.service import MissingEndpoint, Project, RefusedRequest, WeaveService
+from rolltrace.backends.weave.service import MissingEndpoint, Project, WeaveService
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
 
-_MOST_REQUEST_BYTES = 8 << 20
+_MAX_REQUEST_BYTES = 8 << 20
 """Weave takes 32 MiB; less, so that one request does not hold up a slow line for minutes."""
-_MOST_REQUEST_ITEMS = 500
-_MOST_TRAJECTORIES = 100
-_MOST_OPS = 500
+_MAX_REQUEST_ITEMS = 500
+_MAX_TRAJECTORIES = 100
+_MAX_OPS = 500
 """A program that names its ops by what they are given does not fill Weave's list of ops."""
 _OP_SOURCE = b"def op(*args, **kwargs):\n    ...  # recorded by rolltrace, which keeps no source\n"
 _CREATOR = "rolltrace"
 _SCORES = "scores"
 _OPS = "a list of ops"
-
-
-class _Item(NamedTuple):
-    """A part of a request, and whose it is."""
-
-    trajectory_id: str
-    body: bytes
 
 
 class WeaveBackend:
@@ -57,8 +50,8 @@ class WeaveBackend:
             there = self._calls_there(project, group)
             converted = convert_each(group, lambda each: list(calls_of(each)), refused)
             calls = (call for _, of_trajectory in converted for call in of_trajectory if call.id not in there)
-            items = (self._call_item(project, call) for call in calls)
-            refused |= _deliver(items, partial(self._service.add_calls, project))
+            pieces = (self._call_piece(project, call) for call in calls)
+            refused |= _deliver(pieces, partial(self._service.add_calls, project))
             refused |= self._bring_scores(project, [each for each in group if each.trajectory_id not in refused])
         return [Refused(trajectory_id, reason) for trajectory_id, reason in refused.items()]
 
@@ -88,7 +81,7 @@ class WeaveBackend:
         once = {each.trajectory_id: each for each in trajectories}
         for name, group in groupby(sorted(once.values(), key=lambda each: each.project), lambda each: each.project):
             project = self._service.project(name)
-            while some := list(islice(group, _MOST_TRAJECTORIES)):
+            while some := list(islice(group, _MAX_TRAJECTORIES)):
                 yield project, some
 
     def _calls_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
@@ -100,9 +93,9 @@ class WeaveBackend:
             self._go_without("asking what is there: after an outage, calls may be there twice", fault)
             return set()
 
-    def _call_item(self, project: Project, call: WeaveCall) -> _Item:
+    def _call_piece(self, project: Project, call: WeaveCall) -> Piece:
         fields = {**call.fields, "project_id": project.id, "op_name": self._op(project, object_name(call.op))}
-        return _Item(call.trajectory_id, json.dumps(fields).encode())
+        return _json_piece(call.trajectory_id, fields)
 
     def _go_without(self, what: str, fault: MissingEndpoint) -> None:
         if what not in self._missing:
@@ -126,15 +119,15 @@ class WeaveBackend:
         group = [each for each in group if each.trajectory_id not in refused]
         there = self._scores_there(project, group)
         stale = [{"$eq": [{"$getField": "id"}, {"$literal": each}]} for each in sorted(there - wanted.keys())]
-        for start in range(0, len(stale), _MOST_REQUEST_ITEMS):
-            some = {"$or": stale[start : start + _MOST_REQUEST_ITEMS]}
+        for start in range(0, len(stale), _MAX_REQUEST_ITEMS):
+            some = {"$or": stale[start : start + _MAX_REQUEST_ITEMS]}
             try:
                 self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
             except MissingEndpoint as fault:
                 self._go_without("taking scores back: those that were replaced stay beside the new ones", fault)
         missing = (score for score in wanted.values() if score.id not in there)
-        items = (self._score_item(project, score) for score in missing)
-        return refused | _deliver(items, self._service.add_feedback)
+        pieces = (self._score_piece(project, score) for score in missing)
+        return refused | _deliver(pieces, self._service.add_feedback)
 
     def _scores_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
         """The ids of the scores that we have given these; people and other programs may have given some too."""
@@ -145,7 +138,7 @@ class WeaveBackend:
         (answer,) = self._service.post("/feedback/query", {"project_id": project.id, "fields": ["id"], "query": query})
         return {row["id"] for row in answer["result"]}
 
-    def _score_item(self, project: Project, score: WeaveScore) -> _Item:
+    def _score_piece(self, project: Project, score: WeaveScore) -> Piece:
         name = object_name(score.name)
         feedback = {
             "id": score.id,
@@ -156,11 +149,11 @@ class WeaveBackend:
             "runnable_ref": self._scorer(project, name),
             "payload": {"output": score.output},
         }
-        return _Item(score.trajectory_id, json.dumps(feedback).encode())
+        return _json_piece(score.trajectory_id, feedback)
 
     def _op(self, project: Project, name: str) -> str:
         if (project, "op", name) not in self._published:
-            if len(self._published) >= _MOST_OPS:
+            if len(self._published) >= _MAX_OPS:
                 return name
             if _OPS in self._missing:
                 return name
@@ -185,27 +178,10 @@ class WeaveBackend:
         self._published[project, kind, name] = project.reference(kind, f"{name}:{answer['digest']}")
 
 
-def _deliver(items: Iterable[_Item], post: Callable[[list[bytes]], None]) -> dict[str, str]:
-    """Send these in requests that are not too large; gives the trajectories with something refused, and why."""
-    refused: dict[str, str] = {}
-    batch: list[_Item] = []
-    size = 0
-    for item in items:
-        if batch and (size + len(item.body) > _MOST_REQUEST_BYTES or len(batch) == _MOST_REQUEST_ITEMS):
-            refused |= _deliver_batch(batch, post)
-            batch, size = [], 0
-        batch.append(item)
-        size += len(item.body)
-    return refused | (_deliver_batch(batch, post) if batch else {})
+def _deliver(pieces: Iterable[Piece], post: Callable[[list[bytes]], None]) -> dict[str, str]:
+    return deliver(pieces, post, lambda: _MAX_REQUEST_BYTES, _MAX_REQUEST_ITEMS)
 
 
-def _deliver_batch(batch: Sequence[_Item], post: Callable[[list[bytes]], None]) -> dict[str, str]:
-    """Weave takes all of a request or nothing, so a refused one is halved until the culprit stands alone."""
-    try:
-        post([item.body for item in batch])
-    except RefusedRequest as fault:
-        if len(batch) == 1:
-            return {batch[0].trajectory_id: str(fault)}
-        half = len(batch) // 2
-        return _deliver_batch(batch[:half], post) | _deliver_batch(batch[half:], post)
-    return {}
+def _json_piece(trajectory_id: str, value: dict[str, Any]) -> Piece:
+    body = json.dumps(value).encode()
+    return Piece(trajectory_id, body, len(body))

@@ -11,8 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rolltrace.backends.links import view_link
-from rolltrace.backends.values import iso_time
+from rolltrace.backends.values import iso_time, view_link
 from rolltrace.backends.weave.fit import fit, json_bytes
 from rolltrace.query import Op, TokenUsage, Trajectory
 from rolltrace.record import to_json

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from rolltrace.backends.backend import RefusedRequest
 from rolltrace.backends.http import ErrorAnswer, HttpClient
 from rolltrace.errors import BackendError
 
@@ -29,10 +30,6 @@ _NEW_PROJECT = (
     "mutation ($entity: String!, $name: String!) "
     "{ upsertModel(input: { name: $name, entityName: $entity }) { model { name } } }"
 )
-
-
-class RefusedRequest(Exception):
-    """The service will not take what was sent, however often it is."""
 
 
 class MissingEndpoint(BackendError):

@@ -7,13 +7,17 @@ part of `effective`, with their advantages.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
+from inspect import BoundArguments
 from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.exchange import mean_advantage, place_of_episode, read_trace, traces_of
+from rolltrace.integrations.after_import import after_import, waiting_for
+from rolltrace.integrations.seams import Steps, hook
 from rolltrace.integrations.verifiers import tell_trace, trajectory_id_of
 from rolltrace.record import Coordinates
 
@@ -83,3 +87,27 @@ def record_shipped(episode: Any, step: int) -> None:
             rolltrace.score(trajectory_id, "advantage", advantage)
         if trace.agent.trainable:
             rolltrace.score(trajectory_id, "fate", "trained", trained_step=step)
+
+
+_is_installed = False
+
+
+@waiting_for("prime_rl")
+def install_when_imported() -> None:
+    """Add the monitor when prime-rl sets up its own; done once per process."""
+    global _is_installed
+    if not _is_installed:
+        _is_installed = True
+        after_import("prime_rl.monitors", _change_monitors)
+
+
+def _change_monitors(module: Any) -> None:
+    """Change `prime_rl.monitors`."""
+
+    def add_ours(call: BoundArguments) -> Steps:
+        yield
+        is_first_rank = int(os.environ.get("RANK", os.environ.get("DP_RANK", "0"))) == 0
+        if is_first_rank and not any(isinstance(each, RolltraceMonitor) for each in module.MONITORS):
+            module.MONITORS.append(RolltraceMonitor())
+
+    hook(module, "setup", add_ours, always=True)

@@ -9,11 +9,10 @@ from rolltrace._later import load_later
 
 if TYPE_CHECKING:
     from rolltrace.integrations.trl.callback import RolltraceCallback
-    from rolltrace.integrations.trl.plugin import install_when_imported
-    from rolltrace.integrations.trl.trainer import attach, detach
+    from rolltrace.integrations.trl.trainer import attach, detach, install_when_imported
 
 _LATER, __getattr__ = load_later(
-    __name__, {"callback": "RolltraceCallback", "plugin": "install_when_imported", "trainer": "attach detach"}
+    __name__, {"callback": "RolltraceCallback", "trainer": "attach detach install_when_imported"}
 )
 """Name -> its module, loaded when it is asked for: this package is looked at by every `init`."""
 

@@ -6,19 +6,20 @@ While tracing is off each of the changed methods only looks whether it is on.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from inspect import BoundArguments
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import TrajectoryHandle, scope
 from rolltrace.errors import ConfigError
+from rolltrace.integrations.after_import import after_import, waiting_for
+from rolltrace.integrations.seams import Hook, Steps, hook, hooked
 from rolltrace.integrations.trl.framework import RELEASES
 from rolltrace.integrations.trl.generation import Generation
 from rolltrace.integrations.trl.tools import Resets, traced_tools
 
-T = TypeVar("T")
 _MARK = "_rolltrace"
 """The attribute of a trainer that holds what is attached to it."""
 ROWS = "rolltrace_rows"
@@ -76,16 +77,10 @@ def ended(trainer: Any) -> None:
     """Training is over: what was not trained on will not be any more."""
     attached = vars(trainer).get(_MARK)
     if isinstance(attached, Attached):
-        guarded(attached.discard, _LEFT_OVER)
-
-
-def guarded(work: Callable[..., T], *args: Any) -> T | None:
-    """Do work of ours, which must not stop a training run."""
-    try:
-        return work(*args)
-    except Exception:
-        caught("trl")
-        return None
+        try:
+            attached.discard(_LEFT_OVER)
+        except Exception:
+            caught("trl")
 
 
 def _turn_on(trainer: Any) -> None:
@@ -93,7 +88,10 @@ def _turn_on(trainer: Any) -> None:
     if scope.recorder is None:
         run = getattr(trainer.args, "run_name", None) or trainer.args.output_dir
         names = {"project_name": "trl", "experiment_name": Path(run).name or "trainer"}
-        guarded(scope.turn_on, {**names, "backend": "rolltrace"})
+        try:
+            scope.turn_on({**names, "backend": "rolltrace"})
+        except Exception:
+            caught("trl")
 
 
 class Attached:
@@ -112,15 +110,15 @@ class Attached:
         self._masked: set[int] = set()
         """Those of which no token is trained on."""
         self._next_number = 0
-        self._change("_generate_and_score_completions", self._rollouts)
-        self._change("_generate", self._generating)
-        self._change("_generate_single_turn", self._turn)
-        self._change("_calculate_rewards", self._rewards)
-        self._change("compute_loss", self._loss)
-        self._change("train", self._training)
+        self._change("_generate_and_score_completions", self._follow_rollouts)
+        self._change("_generate", self._follow_generating)
+        self._change("_generate_single_turn", self._follow_turn)
+        self._change("_calculate_rewards", self._follow_rewards)
+        self._change("compute_loss", self._note_loss)
+        self._change("train", self._follow_training)
         if hasattr(trainer, "_tool_call_loop"):
-            self._change("_tool_call_loop", self._tools)
-            self._change("_get_tool_suffix_ids", self._tool_results)
+            self._change("_tool_call_loop", self._follow_tools)
+            self._change("_get_tool_suffix_ids", self._note_tool_results)
 
     def restore(self) -> None:
         self._is_attached = False
@@ -140,41 +138,33 @@ class Attached:
             rolltrace.score(self._waiting[number], "fate", "filtered", reason=why)
         self._waiting = {}
 
-    def _change(self, name: str, around: Callable[..., Any]) -> None:
-        theirs = getattr(self._trainer, name)
-
-        @functools.wraps(theirs)
-        def ours(*args: Any, **kwargs: Any) -> Any:
-            if scope.recorder is None or not self._is_attached:
-                return theirs(*args, **kwargs)
-            return around(theirs, *args, **kwargs)
-
+    def _change(self, name: str, work: Hook) -> None:
+        ours = hooked(getattr(self._trainer, name), work)
         self._changed[name] = ours, vars(self._trainer).get(name, _ABSENT)
         setattr(self._trainer, name, ours)
 
-    def _training(self, theirs: Any, *args: Any, **kwargs: Any) -> Any:
+    def _follow_training(self, call: BoundArguments) -> Steps:
         try:
-            return theirs(*args, **kwargs)
+            yield
         finally:
             ended(self._trainer)
 
-    def _rollouts(self, theirs: Any, inputs: Any) -> Any:
-        generation = guarded(Generation, self._trainer, inputs)
-        if generation is None:
-            return theirs(inputs)
-        self._generation, self._resets = generation, Resets(self._trainer, generation.rows)
+    def _follow_rollouts(self, call: BoundArguments) -> Steps:
+        if not self._is_attached:
+            return
+        self._generation = generation = Generation(self._trainer, call.args[0])
+        self._resets = Resets(self._trainer, generation.rows)
         try:
-            output = theirs(inputs)
+            output = yield
         except BaseException as failure:
-            guarded(generation.fail, failure)
+            generation.fail(failure)
             raise
         finally:
             self._generation = None
             self._end_resets()
-        guarded(generation.finish, output)
+        generation.finish(output)
         if not generation.validate:
-            guarded(self._expect, generation, output)
-        return output
+            self._expect(generation, output)
 
     def _expect(self, generation: Generation, output: Any) -> None:
         """These rollouts are to be trained on: number them in the batch."""
@@ -193,80 +183,69 @@ class Attached:
     def _end_resets(self) -> None:
         resets, self._resets = self._resets, None
         if resets is not None:
-            guarded(resets.restore)
+            resets.restore()
 
-    def _generating(self, theirs: Any, prompts: Any) -> Any:
-        generation = self._generation
+    def _follow_generating(self, call: BoundArguments) -> Steps:
+        generation, trainer = self._generation, self._trainer
         if generation is None:
-            return theirs(prompts)
+            return
         self._end_resets()
-        guarded(generation.prompted, prompts)
-        rollout_func = getattr(self._trainer, "rollout_func", None)
+        generation.prompted(call.args[0])
+        rollout_func = getattr(trainer, "rollout_func", None)
         if rollout_func is not None:
-            self._trainer.rollout_func = functools.partial(self._rollout_func, generation, rollout_func)
+            trainer.rollout_func = hooked(rollout_func, functools.partial(_follow_rollout_func, generation))
         try:
-            with traced_tools(self._trainer, generation):
-                return theirs(prompts)
+            with traced_tools(trainer, generation):
+                yield
         finally:
             if rollout_func is not None:
-                self._trainer.rollout_func = rollout_func
+                trainer.rollout_func = rollout_func
 
-    def _rollout_func(self, generation: Generation, theirs: Any, prompts: Any, *args: Any) -> Any:
-        begun = guarded(generation.begin_rollouts, prompts) or []
-        output = theirs(prompts, *args)
-        guarded(generation.end_rollouts, begun, output)
-        return output
-
-    def _turn(self, theirs: Any, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+    def _follow_turn(self, call: BoundArguments) -> Steps:
         generation = self._generation
         if generation is None:
-            return theirs(prompt_ids, *args, **kwargs)
-        begun = guarded(generation.begin_turn, prompt_ids) or []
+            return
+        begun = generation.begin_turn(call.args[0])
         try:
-            result = theirs(prompt_ids, *args, **kwargs)
+            result = yield
         except BaseException as failure:
             for _, span in begun:
                 span.failed(failure)
             raise
-        guarded(generation.end_turn, begun, result)
-        return result
+        generation.end_turn(begun, result)
 
-    def _tools(
-        self, theirs: Any, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *more: Any
-    ) -> Any:
+    def _follow_tools(self, call: BoundArguments) -> Steps:
         generation = self._generation
         if generation is None:
-            return theirs(prompts, prompt_ids, completion_ids, completions, *more)
-        guarded(generation.begin_tools, completions)
-        result = theirs(prompts, prompt_ids, completion_ids, completions, *more)
-        guarded(generation.end_tools)
-        return result
+            return
+        generation.begin_tools(call.args[3])  # after the prompts, their ids and the ids of the completions
+        yield
+        generation.end_tools()
 
-    def _tool_results(self, theirs: Any, tool_messages: Any) -> Any:
-        generation = self._generation
-        if generation is not None:
-            guarded(generation.tools_answered, tool_messages)
-        return theirs(tool_messages)
+    def _note_tool_results(self, call: BoundArguments) -> Steps:
+        if self._generation is not None:
+            self._generation.tools_answered(call.args[0])
+        yield
 
-    def _rewards(self, theirs: Any, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> Any:
+    def _follow_rewards(self, call: BoundArguments) -> Steps:
         generation = self._generation
         if generation is None:
-            return theirs(inputs, prompts, completions, completion_ids)
-        spans = guarded(generation.begin_rewards, inputs, completions) or []
+            return
+        inputs, _, completions = call.args[:3]
+        spans = generation.begin_rewards(inputs, completions)
         try:
-            gathered = theirs(inputs, prompts, completions, completion_ids)
+            gathered = yield
         except BaseException as failure:
             for span in spans:
                 span.failed(failure)
             raise
-        guarded(generation.end_rewards, spans, gathered)
-        return gathered
+        generation.end_rewards(spans, gathered)
 
-    def _loss(self, theirs: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        loss = theirs(model, inputs, *args, **kwargs)
-        if model.training:
-            guarded(self._trained, inputs)
-        return loss
+    def _note_loss(self, call: BoundArguments) -> Steps:
+        yield
+        model, inputs = call.args[:2]
+        if model.training and self._is_attached:
+            self._trained(inputs)
 
     def _trained(self, inputs: Any) -> None:
         numbers = inputs.get(ROWS)
@@ -282,3 +261,33 @@ class Attached:
                 rolltrace.score(handle, "fate", "filtered", reason=_MASKED)
             else:
                 rolltrace.score(handle, "fate", "trained", trained_step=step)
+
+
+def _follow_rollout_func(generation: Generation, call: BoundArguments) -> Steps:
+    begun = generation.begin_rollouts(call.args[0])
+    output = yield
+    generation.end_rollouts(begun, output)
+
+
+_is_installed = False
+
+
+@waiting_for("trl")
+def install_when_imported() -> None:
+    """For `rolltrace run train.py`: attach to every trainer whose rollouts can be recorded, as it is made."""
+    global _is_installed
+    if not _is_installed:
+        _is_installed = True
+        after_import("transformers.trainer", _change_transformers)
+
+
+def _change_transformers(module: Any) -> None:
+    """Change `transformers.trainer`: that of TRL is rebuilt by others, but always calls this."""
+    hook(module.Trainer, "__init__", _attach_to_new, always=True)
+
+
+def _attach_to_new(call: BoundArguments) -> Steps:
+    yield
+    trainer = call.arguments["self"]
+    if not missing_seams(type(trainer)):
+        attach(trainer)
