@@ -62,7 +62,7 @@ def deliver(
 ) -> dict[str, str]:
     """Send these in requests that are not too large; gives the trajectories with something refused, and why.
 
-    `post` sends the bodies of one request, or raises `RefusedRequest`: it is then halved until the culprit stands alone.
+    `post` sends the bodies of one request, or raises `RefusedRequest`: it is halved until the culprit stands alone.
     """
     refused: dict[str, str] = {}
     batch: list[Piece] = []
