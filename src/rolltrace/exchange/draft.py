@@ -43,15 +43,20 @@ class Draft:
         *,
         inputs: Any = None,
         outputs: Any = None,
+        is_open: bool = False,
         **columns: Any,
     ) -> int:
-        """Something happened; returns the id of its op. Token columns of a model call are read off its values."""
+        """Something happened; returns the id of its op. Token columns of a model call are read off its values.
+
+        `is_open`: it had not ended when the file was written.
+        """
         taken = take_columns(inputs, outputs) if kind in MODEL_KINDS else {}  # and puts a word in their place
         start = self.end_ns + 1 if start_ns is None else start_ns
         end = max(start, start if end_ns is None else end_ns)
         self.end_ns = max(self.end_ns, end)
         own_id = op_id(self.place.trajectory_id, len(self._ops))
-        own = {"op_id": own_id, "name": name, "kind": kind, "start_ns": start, "end_ns": end, "status": "ok"}
+        own = {"op_id": own_id, "name": name, "kind": kind, "start_ns": start, "status": "ok"}
+        own["end_ns"] = None if is_open else end
         self._ops.append(row(SPANS, self.place, {**own, **taken, "inputs": inputs, "outputs": outputs, **columns}))
         return own_id
 
@@ -118,7 +123,7 @@ class Draft:
         if name is None:
             name, arguments = self._find_call(call_id)
         name = str(name or "tool")
-        failed = {} if error is None else {"status": "error", "error": error}
+        failed: dict[str, Any] = {} if error is None else {"status": "error", "error": error}
         self.op(name, "tool", start_ns, end_ns, inputs=arguments, outputs=result, **failed)
         content = error if result is None else result
         call_id = call_id if isinstance(call_id, str) else None
@@ -152,24 +157,31 @@ class Draft:
     def reward(self, value: float | None, terms: Mapping[str, Any] | None = None) -> None:
         """The reward, and its terms, as far as there are any."""
         if value is not None or terms:
-            self.score("reward", value, terms)
+            self.score("reward", value, terms or {})
 
     def score(self, name: str, value: Any = None, terms: Mapping[str, Any] | None = None, **columns: Any) -> None:
         """A reward or another score; `time_ns` is the end of the trajectory, if not among the columns."""
-        self.event(SCORES, name=name, value=value, terms=dict(terms or {}), **columns)
+        self.event(SCORES, name=name, value=value, terms=terms, **columns)
 
     def event(self, table: Table, **columns: Any) -> None:
         """A row of another table; `time_ns` is the end of the trajectory, if not among the columns."""
         self._events.append((table, columns))
 
     def finish(
-        self, tags: Mapping[str, Any], *, end_ns: int | None = None, error: str | None = None, **columns: Any
+        self,
+        tags: Mapping[str, Any],
+        *,
+        end_ns: int | None = None,
+        is_open: bool = False,
+        error: str | None = None,
+        **columns: Any,
     ) -> list[ImportedRow]:
         """All rows, that of the trajectory first; what was said after the last reply is an op of its own, `messages`.
 
         Args:
             tags: Those that are None are left out.
             end_ns: When it ended, if that is known to be after its last op.
+            is_open: It had not ended when the file was written.
             error: Why it failed, if it did.
             **columns: Further columns of the trajectory.
         """
@@ -177,7 +189,8 @@ class Draft:
             self.op("messages", "env", outputs={"messages": self._fresh})
         end_ns = max(end_ns or 0, self.end_ns)
         status = "ok" if error is None else "error"
-        own = {"name": self._name, "start_ns": self._start_ns, "end_ns": end_ns, "status": status, "error": error}
+        own: dict[str, Any] = {"name": self._name, "start_ns": self._start_ns, "status": status, "error": error}
+        own["end_ns"] = None if is_open else end_ns
         own["tags"] = {name: value for name, value in tags.items() if value is not None}
         rows = [row(TRAJECTORIES, self.place, {**own, **columns}), *self._ops]
         return rows + [row(table, self.place, {"time_ns": end_ns, **event}) for table, event in self._events]

@@ -69,7 +69,10 @@ def reader(source: Source) -> LineReader:
         policy = _whole(record, "sampling_client_step")
         for number, step in enumerate(steps, start=1):
             trace = numbers_again(step.get("trace"), digits=False, formatted=False)
-            tokens = {"prompt_tokens": _whole(step, "ob_len"), "response_tokens": _whole(step, "ac_len")}
+            tokens: dict[str, Any] = {
+                "prompt_tokens": _whole(step, "ob_len"),
+                "response_tokens": _whole(step, "ac_len"),
+            }
             op_id = draft.op("sample", "llm", policy_version=policy, **tokens, **_call(trace))
             stop_reason = _stop_reason(step) or (record.get("stop_reason") if number == len(steps) else None)
             transition = _transition(step, trace, stop_reason)

@@ -61,16 +61,16 @@ def reader_of(tool: str, source: Source) -> LineReader:
         where["validate"] = where.get("validate") in (True, "true")
         place = place_in(where, *source.target.named(), validate=source.target.validate)
         place = place._replace(trajectory_id=source.id_of(tool, trace_id))
-        spans, start_ns, end_ns = listed(record, "spans"), record.get("start_ns"), record.get("end_ns")
+        spans, start_ns = listed(record, "spans"), record.get("start_ns")
         draft = Draft(place, str(record.get("name")), start_ns if isinstance(start_ns, int) else line.time_ns)
         op_ids = {span.get("id"): op_id(place.trajectory_id, number) for number, span in enumerate(spans)}
         for span in spans:
             columns: dict[str, Any] = {name: span.get(name) for name in _COLUMNS}
             parent_id = op_ids.get(span.get("parent")) if span.get("parent") != span.get("id") else None
-            draft.op(**columns, parent_id=parent_id)
+            draft.op(**columns, parent_id=parent_id, is_open=columns["end_ns"] is None)
         _add_scores(draft, listed(record, "scores"), op_ids)
-        times = {} if end_ns is None else {"end_ns": end_ns}
-        return draft.finish(inside(record, "tags"), **{name: record.get(name) for name in ("error", "status")}, **times)
+        outcome = {name: record.get(name) for name in ("error", "status", "end_ns")}
+        return draft.finish(inside(record, "tags"), is_open=outcome["end_ns"] is None, **outcome)
 
     return read
 
