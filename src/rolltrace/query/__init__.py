@@ -55,22 +55,20 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
-    from rolltrace.query.group_records import group_record_list as group_record_list
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
+    from rolltrace.query.groups import group_record_list as group_record_list
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.incomplete import Incomplete, Missing
-    from rolltrace.query.jump import JumpTarget, jump_targets
+    from rolltrace.query.jump import jump_targets
     from rolltrace.query.labelling import label_body as label_body
     from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.limits import Limit
     from rolltrace.query.limits import check_limit as check_limit
     from rolltrace.query.op import Op, OpTokens, TokenUsage
-    from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
-    from rolltrace.query.outline import TrajectoryOutline as TrajectoryOutline
-    from rolltrace.query.outline import same_sample as same_sample
+    from rolltrace.query.outline import Place, detail_of, find_trajectory, ops_of, outline_of, same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
     from rolltrace.query.passes import verdicts_of as verdicts_of
@@ -85,7 +83,7 @@ if TYPE_CHECKING:
     from rolltrace.query.search import search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
     from rolltrace.query.series import step_series
-    from rolltrace.query.shown_messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
+    from rolltrace.query.shown_messages import messages_of_trajectory, shorten
     from rolltrace.query.trajectory import Trajectory
     from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
@@ -112,15 +110,14 @@ _LATER, __getattr__ = load_later(
         "filters": "MOST_ITEMS compile_where",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
-        "group_records": "group_record_list",
-        "groups": "record_rows",
+        "groups": "group_record_list record_rows",
         "images": "read_image",
         "incomplete": "Incomplete Missing",
-        "jump": "JumpTarget jump_targets",
+        "jump": "jump_targets",
         "labelling": "label_body login_name",
         "limits": "Limit check_limit",
         "op": "Op OpTokens TokenUsage",
-        "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",
+        "outline": "Place detail_of find_trajectory ops_of outline_of same_sample",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
         "passes": "verdicts_of",
@@ -133,7 +130,7 @@ _LATER, __getattr__ = load_later(
         "search": "search_text",
         "sequence": "TokenSequence token_sequence",
         "series": "step_series",
-        "shown_messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
+        "shown_messages": "messages_of_trajectory shorten",
         "trajectory": "Trajectory",
         "transitions": "amendments_of",
         "values": "Row changes_between restore",
@@ -149,9 +146,7 @@ __all__ = [
     "Finding",
     "Incomplete",
     "IncompleteWarning",
-    "JumpTarget",
     "Limit",
-    "MessagePart",
     "Missing",
     "NotFoundError",
     "Note",
@@ -159,7 +154,6 @@ __all__ = [
     "Op",
     "OpTokens",
     "Page",
-    "PairedCall",
     "Parting",
     "PassMeaning",
     "PassRule",
@@ -169,7 +163,6 @@ __all__ = [
     "Result",
     "Scope",
     "Score",
-    "ShownMessage",
     "StoppedError",
     "Store",
     "TokenDivergence",
@@ -188,6 +181,7 @@ __all__ = [
     "compare",
     "compile_where",
     "complete_filter",
+    "detail_of",
     "experiment_overview",
     "experiment_states",
     "facets_of",
@@ -201,12 +195,13 @@ __all__ = [
     "outline_of",
     "pulse_of",
     "read_image",
+    "same_sample",
     "search_text",
+    "shorten",
     "side_by_side",
     "step_series",
     "store_status",
     "token_sequence",
-    "tokens_of",
     "trajectory_page",
     "whole_value",
 ]

@@ -163,9 +163,9 @@ def _values(store: Store, scope: Scope, field: Field, key: str) -> list[Option]:
         return [Option("true", "value"), Option("false", "value")]
     if field.type == "tags":
         facets = facets_of(store, scope).facets
-        own = next((each for each in facets if each["field"] in (f"tag.{key}", f"tag.{full_quote(key)}")), None)
-        conditions = own["values"] if own else []
-        return [Option(each["where"].partition(" = ")[2], "value", count=each["count"]) for each in conditions]
+        own = next((each for each in facets if each.field in (f"tag.{key}", f"tag.{full_quote(key)}")), None)
+        conditions = own.values if own else []
+        return [Option(each.where.partition(" = ")[2], "value", count=each.count) for each in conditions]
     if field.name in ("label.NAME", "author.NAME"):
         column = field.name.partition(".")[0]
         source = f"SELECT {column} AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE name = ?"

@@ -129,22 +129,22 @@ class Contents:
         self,
         keys: Sequence[OpKey],
         read: ReadColumns,
-        find_tokens: Callable[[], set[int]],
+        read_means: Callable[[], dict[int, float | None]],
         paces: tuple[Pace, Pace] | None = None,
     ) -> None:
-        """`find_tokens` gives the ids of those ops that have tokens, logprobs or a mask."""
+        """`read_means` gives the mean logprob of each op that has tokens, logprobs or a mask."""
         of_payload, of_tokens = paces or (Pace(), Pace())
         self._payload = _Window(keys, PAYLOAD, read, of_payload)
         self._tokens = _Window(keys, TOKENS, read, of_tokens)
-        self._find_tokens = find_tokens
+        self._read_means = read_means
         self.derived: dict[int, Any] = {}
         """What `once` has made of payloads and still keeps, by op."""
         self._derived_chars = 0
 
     @cached_property
-    def ops_with_tokens(self) -> set[int]:
-        """The ids of the ops that have any."""
-        return self._find_tokens()
+    def logprob_means(self) -> dict[int, float | None]:
+        """Of those ops that have tokens."""
+        return self._read_means()
 
     def once(self, content: OpContent, op_id: int, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
@@ -189,7 +189,7 @@ class OpContent:
     @property
     def has_tokens(self) -> bool:
         """Whether it has tokens, logprobs or a mask, and so perhaps a text."""
-        return self._op_id in self._contents.ops_with_tokens
+        return self._op_id in self._contents.logprob_means
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.pass_rule import PassMeaning
 from rolltrace.query.filter_lexer import full_quote
+from rolltrace.query.model.lists import Count, Facet, Facets, Histogram
+from rolltrace.query.model.rows import passing
 from rolltrace.query.passes import judged_select
 from rolltrace.query.scope import Row, Scope, Selected
 
@@ -53,22 +53,9 @@ SELECT field, value, n, more FROM (
 """
 
 
-@dataclass(frozen=True)
-class Facets:
-    """What `facets_of` gives."""
-
-    total: int
-    facets: list[Row]
-    """field, values (value, count, where), more: how many further values there are."""
-    histograms: list[Row]
-    """field, edges, counts, missing, not_finite"""
-    passing: list[PassMeaning]
-    """What `passed` means in the experiments of the scope."""
-
-
 def facets_of(store: Store, scope: Scope) -> Facets:
     """Counts of status, pass, fate, flag, label, tool, validation, tags, and histograms, over a scope."""
-    passing, selected = scope.passing(store), scope.selected()
+    meanings, selected = scope.passing(store), scope.selected()
     by_field: dict[str, list[Row]] = {
         name: [] for name in ("status", "passed", "flag", "label", "tool", "fate", "validate")
     }
@@ -86,12 +73,13 @@ def facets_of(store: Store, scope: Scope) -> Facets:
     frequent = sorted(tags, key=lambda tag: -sum(row["n"] for row in tags[tag]))[:_MOST_TAGS]
     every = {**by_field, **{tag: tags[tag] for tag in frequent}}
     histograms, total = _histograms(store, selected)
-    return Facets(total, [_facet(field, rows) for field, rows in every.items() if rows], histograms, passing)
+    facets = [_facet(field, rows) for field, rows in every.items() if rows]
+    return Facets(total, facets, histograms, [passing(each) for each in meanings])
 
 
-def _facet(field: str, rows: list[Row]) -> Row:
-    values = [{"value": row["value"], "count": row["n"], "where": row["where"]} for row in rows]
-    return {"field": field, "values": values, "more": rows[0]["more"] - len(rows)}
+def _facet(field: str, rows: list[Row]) -> Facet:
+    values = [Count(row["value"], row["n"], row["where"]) for row in rows]
+    return Facet(field, values, rows[0]["more"] - len(rows))
 
 
 def _where(field: str, value: str) -> str:
@@ -104,7 +92,7 @@ def _name(tag: str) -> str:
     return tag if tag.isidentifier() else full_quote(tag)
 
 
-def _histograms(store: Store, selected: Selected) -> tuple[list[Row], int]:
+def _histograms(store: Store, selected: Selected) -> tuple[list[Histogram], int]:
     figures = ", ".join(
         f"min({name}) FILTER (isfinite({name}::DOUBLE)) AS {name}_min, "
         f"max({name}) FILTER (isfinite({name}::DOUBLE)) AS {name}_max, "
@@ -129,13 +117,13 @@ def _histograms(store: Store, selected: Selected) -> tuple[list[Row], int]:
         for counts in selected.ask(store, " UNION ALL ".join(parts), *parameters):
             bins[counts["field"]][counts["bin"]] = counts["n"]
     histograms = [
-        {
-            "field": name,
-            "edges": edges.get(name, []),
-            "counts": [bins[name].get(at, 0) for at in range(len(edges[name]) - 1)] if name in edges else [],
-            "missing": row[f"{name}_missing"],
-            "not_finite": row[f"{name}_not_finite"],
-        }
+        Histogram(
+            name,
+            edges.get(name, []),
+            [bins[name].get(at, 0) for at in range(len(edges[name]) - 1)] if name in edges else [],
+            row[f"{name}_missing"],
+            row[f"{name}_not_finite"],
+        )
         for name in HISTOGRAMS
     ]
     return histograms, row["total"]

@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.pass_rule import PassRule
-from rolltrace.query.arguments import numbers_of_rollouts, order_of, whole
+from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS
 from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, pass_columns
+from rolltrace.query.model.lists import GroupRecord
+from rolltrace.query.model.rows import short_name, typed
 from rolltrace.query.passes import with_rule
 from rolltrace.query.result import IS_INT
-from rolltrace.query.runs import RunChoice, choose_runs
+from rolltrace.query.runs import STEP_KEY, RunChoice, choose_runs
 from rolltrace.query.values import Row
 from rolltrace.query.views import chosen
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
+    from rolltrace.query.scope import Scope
     from rolltrace.query.trajectory import Trajectory
 
 _ORDER = "project,experiment,step,validate,sample_index"
@@ -27,6 +30,14 @@ _NOTHING: Row = {
     "superseded": False, "is_group": True,
 }  # fmt: skip
 """What a record of a group has none of."""
+_OLDER_ATTEMPT = f"""EXISTS (
+    SELECT 1 FROM _steps s WHERE s.superseded AND s.run IS NOT DISTINCT FROM t.run
+    AND {" AND ".join(f"s.{name} IS NOT DISTINCT FROM t.{name}" for name in STEP_KEY)}
+)"""
+_OPS = """
+SELECT trajectory_id, count(*) AS ops, count(*) FILTER (status = 'error') AS errors FROM ops
+WHERE trajectory_id IN (SELECT unnest(?::VARCHAR[])) GROUP BY trajectory_id
+"""
 
 
 def records_where(store: Store, conditions: str, values: Sequence[Any], step: int | None) -> list[Trajectory]:
@@ -64,6 +75,36 @@ def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Traje
     """Those records that belong to the runs of these rollouts; all of them if there are no rollouts."""
     runs = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
     return [each for each in records if not runs or (each.project, each.experiment, each.validate, each.run) in runs]
+
+
+def group_record_list(store: Store, scope: Scope) -> list[GroupRecord]:
+    """The records of the groups of a scope, the oldest first: the columns of `group_records`, `ops` and `errors`.
+
+    A filter of the scope is about trajectories and is not asked here: a record belongs to its group as a whole.
+    """
+    conditions, values = conditions_of(
+        project=scope.project, experiment=scope.experiment, step=scope.step, sample_index=scope.sample_index,
+        validate=scope.validate, run=scope.run,
+    )  # fmt: skip
+    if scope.run is None and not scope.all_runs:
+        conditions += f" AND NOT {_OLDER_ATTEMPT}"
+    step = None if scope.step is None else whole("step", scope.step)
+    return records_with_ops(store, conditions, values, step)
+
+
+def records_with_ops(store: Store, conditions: str, values: list[object], step: int | None) -> list[GroupRecord]:
+    """The records `t` that meet some conditions."""
+    records = record_rows(store, step, conditions, values)
+    ids = [record["trajectory_id"] for record in records]
+    counts = {row["trajectory_id"]: row for row in store._ask(_OPS, [ids], step)} if ids else {}
+    return [
+        typed(
+            GroupRecord,
+            {"ops": 0, "errors": 0, **record, **counts.get(record["trajectory_id"], {}),
+             "name": short_name(record["name"])},
+        )
+        for record in records
+    ]  # fmt: skip
 
 
 class GroupQuestion(NamedTuple):

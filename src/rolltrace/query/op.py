@@ -20,6 +20,7 @@ _LAZY = ("inputs", "outputs", "prompt_text", "response_text")
 _PLAIN = (
     "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
     "worker", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens", "turn", "saw",
+    "thread", "payload_bytes",
 )  # fmt: skip
 
 
@@ -70,6 +71,10 @@ class Op:
     """Of a model call of the policy: which turn, from 0."""
     saw: str | None = None
     """Of a model call: the messages that it was given, as ranges of their `seq`; see `Trajectory.seen_by`."""
+    thread: str | None = None
+    """The thread that it ran in, if not the main one."""
+    payload_bytes: int | None = None
+    """Size of its inputs and outputs as JSON; None if they were pruned."""
     pruned: Pruning | None = field(default=None, repr=False)
     """When and why its payload went; `inputs`, and `outputs` if it gave any, are `{"$pruned": ...}` then."""
 
@@ -209,7 +214,7 @@ class TokensOfOps(Sequence[OpTokens]):
 
     @cached_property
     def _ops(self) -> list[Op]:
-        return [op for op in self._all if op.op_id in self._contents.ops_with_tokens]
+        return [op for op in self._all if op.op_id in self._contents.logprob_means]
 
     @overload
     def __getitem__(self, at: int) -> OpTokens: ...
@@ -236,9 +241,10 @@ class TokensOfOps(Sequence[OpTokens]):
         self._contents.release()
 
     @property
-    def op_ids(self) -> set[int]:
-        """The ids of these ops."""
-        return {op.op_id for op in self._ops}
+    def logprob_means(self) -> dict[int, float | None]:
+        """The mean logprob of each."""
+        means = self._contents.logprob_means
+        return {op.op_id: means[op.op_id] for op in self._ops}
 
     def get(self, op_id: int) -> OpTokens | None:
         """The tokens of one op; None if there is no such op."""

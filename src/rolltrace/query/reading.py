@@ -83,7 +83,7 @@ def read_whole(
     spans = of_each("ops", _SKELETON, "start_ns, op_id")
     events = [of_each(view, _COLUMNS[table], "time_ns, worker") for table, view in _EVENTS.items()]
     keys = [OpKey(each, span["op_id"], span["start_ns"] or 0) for each in ids for span in spans[each]]
-    contents = Contents(keys, _reader(store, scope), lambda: _with_tokens(store, ids, scope), paces)
+    contents = Contents(keys, _reader(store, scope), lambda: _logprob_means(store, ids, scope), paces)
     transcripts = Transcripts(store, ids, scope)
     for row, each in zip(listed, ids):
         inside = (rows_by_id[each] for rows_by_id in events)
@@ -118,9 +118,9 @@ def _reader(store: Store, scope: ScopeKey) -> ReadColumns:
     return read
 
 
-def _with_tokens(store: Store, ids: Sequence[str], scope: ScopeKey) -> set[int]:
-    sql = f"SELECT op_id FROM _tokens WHERE {_THESE}"
-    return {row["op_id"] for row in store._ask(sql, [list(ids)], scope, plain=True)}
+def _logprob_means(store: Store, ids: Sequence[str], scope: ScopeKey) -> dict[int, float | None]:
+    sql = f"SELECT op_id, list_avg(logprobs) AS mean FROM _tokens WHERE {_THESE}"
+    return {row["op_id"]: row["mean"] for row in store._ask(sql, [list(ids)], scope, plain=True)}
 
 
 def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: ScopeKey, order: str) -> list[Row]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.errors import QueryError
 from rolltrace.query.arguments import order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
-from rolltrace.query.paging import Page, read_key, write_key
+from rolltrace.query.model.lists import Match, Search, SearchHit, SearchStep
+from rolltrace.query.model.rows import listing_row, short_name, typed
+from rolltrace.query.model.store import OlderRuns
+from rolltrace.query.paging import read_key, write_key
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row, Scope
 from rolltrace.tables import Place
@@ -26,7 +28,9 @@ MAX_MATCHES = 5
 MAX_CHARS = 500
 """Of a text to search for."""
 _AROUND = 80
-_TEXT_COLUMNS = {"text": "text", "reasoning": "reasoning", "calls": "call"}
+_TEXT_COLUMNS: dict[str, Literal["text", "reasoning", "call"]] = {
+    "text": "text", "reasoning": "reasoning", "calls": "call"
+}  # fmt: skip
 """Column of `messages` -> what a match in it is called."""
 _FOUND = """
 hits AS MATERIALIZED (
@@ -54,21 +58,9 @@ ORDER BY b.trajectory_id, b.seq
 """
 
 
-@dataclass(frozen=True)
-class SearchPage:
-    """What `search_text` gives."""
-
-    hits: list[Row]
-    """row: of the listing; matches: op_id, op_name, turn, where, before, match, after, offset; ops: in how many
-    messages."""
-    page: Page
-    steps: list[Row] = field(default_factory=list)
-    """Of each step with a hit, of all pages: project, experiment, step, trajectories, hits (messages)."""
-
-
 def search_text(
     store: Store, text: str, scope: Scope | None = None, *, after: str | None = None, limit: int = 20
-) -> SearchPage:
+) -> Search:
     """The trajectories of a scope in which a text occurs, the newest step first; letters are the same large and small.
 
     Searched is what was said: texts of messages, reasoning, tool calls and their results.
@@ -97,19 +89,17 @@ def search_text(
     counts = {row["trajectory_id"]: row["hits"] for row in found}
     places = frozenset(Place(row["project"], row["experiment"], row["step"]) for row in found)
     listed = summaries(store, list(counts), places)
-    page = Page(
-        listed,
-        sum(row["trajectories"] for row in steps),
-        write_key(found[-1]["place"], [found[-1]["trajectory_id"]]) if more else None,
-        scope.older_runs(store),
-    )
     by_id = _matches(store, text, list(counts), places)
-    hits = [
-        {"row": row, "matches": by_id.get(row["trajectory_id"], []), "ops": counts[row["trajectory_id"]]}
-        for row in listed
-    ]
-    names = ("project", "experiment", "step", "trajectories", "hits")
-    return SearchPage(hits, page, [{name: row[name] for name in names} for row in steps])
+    return Search(
+        hits=[
+            SearchHit(listing_row(row), by_id.get(row["trajectory_id"], []), counts[row["trajectory_id"]])
+            for row in listed
+        ],
+        total=sum(row["trajectories"] for row in steps),
+        steps=[typed(SearchStep, row) for row in steps],
+        next=write_key(found[-1]["place"], [found[-1]["trajectory_id"]]) if more else None,
+        older_runs=typed(OlderRuns, scope.older_runs(store)),
+    )
 
 
 def _condition(text: str) -> tuple[str, list[str]]:
@@ -127,11 +117,11 @@ def _forms(text: str, column: str) -> list[str]:
     return list(dict.fromkeys((text, once, json.dumps(once, ensure_ascii=False)[1:-1])))
 
 
-def _matches(store: Store, text: str, ids: list[str], places: frozenset[Place]) -> dict[str, list[Row]]:
+def _matches(store: Store, text: str, ids: list[str], places: frozenset[Place]) -> dict[str, list[Match]]:
     if not ids:
         return {}
     matches, patterns = _condition(text)
-    by_id: dict[str, list[Row]] = {}
+    by_id: dict[str, list[Match]] = {}
     sql = _MESSAGES.format(matches=matches, most=MAX_MATCHES, marks=", ".join("?" * len(ids)))
     for row in store._ask(sql, [*ids, *patterns, *ids], places, plain=True).rows():
         match = _match(row, text)
@@ -140,7 +130,7 @@ def _matches(store: Store, text: str, ids: list[str], places: frozenset[Place]) 
     return by_id
 
 
-def _match(row: Row, text: str) -> Row | None:
+def _match(row: Row, text: str) -> Match | None:
     """The first place in a message."""
     for column, where in _TEXT_COLUMNS.items():
         forms = [re.escape(form) for form in _forms(text, column)]
@@ -149,16 +139,8 @@ def _match(row: Row, text: str) -> Row | None:
             body, (start, end) = row[column], min(place.span() for place in places)
             pieces = (body[max(0, start - _AROUND) : start], body[start:end], body[end : end + _AROUND])
             before, match, after = map(_readable, pieces) if column == "calls" else pieces
-            return {
-                "op_id": row["op_id"],
-                "op_name": row["op_name"],
-                "turn": row["turn"],
-                "where": where,
-                "before": before,
-                "match": match,
-                "after": after,
-                "offset": start,
-            }
+            op_id = None if row["op_id"] is None else str(row["op_id"])
+            return Match(op_id, short_name(row["op_name"]), row["turn"], where, before, match, after, start)
     return None
 
 

@@ -16,25 +16,23 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, TypeVar
 
-from rolltrace.query.op import OpTokens, TokensOfOps
+from rolltrace._arrow import pa
+from rolltrace.query.model.rows import number
+from rolltrace.query.model.trajectory import Segment, TokenBreak, TokenRange, UnlikelyToken
+from rolltrace.query.op import Op
 from rolltrace.query.trajectory import Trajectory
 
 T = TypeVar("T")
-_MOST_IN_BREAK = 64
+_MAX_IN_BREAK = 64
+_MAX_LEAST_LIKELY = 50
+_MAX_STRETCHES = 1_000
 _WIDTH = array("i").itemsize
 
 
-class CallTokens(NamedTuple):
-    """The tokens of one model call, and which weights produced them."""
-
-    tokens: OpTokens
-    policy_version: int | None
-
-
 class PackedCall(NamedTuple):
-    """The same with the lists of integers as bytes, four for each: a thousand long prompts are compared in no time."""
+    """The tokens of one model call, integers as bytes, four for each: a thousand long prompts are compared at once."""
 
-    op_id: int
+    op_id: str
     policy_version: int | None
     prompt: bytes
     response: bytes
@@ -44,35 +42,6 @@ class PackedCall(NamedTuple):
     response_text: str | None
     logprobs: Sequence[float] | None
     mask: Sequence[int] | None
-
-
-class TokenSegment(NamedTuple):
-    """A run of tokens of one origin."""
-
-    start: int
-    end: int
-    kind: Literal["prompt", "response"]
-    turn: int
-    op_id: int
-    policy_version: int | None
-    has_text: bool
-
-
-class TokenBreak(NamedTuple):
-    """Where a prompt does not extend what came before."""
-
-    at: int
-    """The new prompt goes on here; what it replaces stands before."""
-    turn: int
-    op_id: int
-    first_difference: int
-    """How many tokens the new prompt shares with what the model had seen."""
-    before_ids: list[int]
-    before_text: str | None
-    before_total: int
-    after_ids: list[int]
-    after_text: str | None
-    after_total: int
 
 
 @dataclass
@@ -85,7 +54,7 @@ class TokenSequence:
     text: str = ""
     logprobs: list[float | None] = field(default_factory=list)
     mask: list[int | None] = field(default_factory=list)
-    segments: list[TokenSegment] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
     breaks: list[TokenBreak] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -106,10 +75,6 @@ class TokenSequence:
             for at in range(each.start, each.end)
         )
 
-    def char_offsets(self) -> list[int]:
-        """Where in the text each token begins, and at last where the text ends."""
-        return list(accumulate(self.piece_chars, initial=0))
-
     def least_likely(self, count: int) -> list[int]:
         """The indexes of the tokens with the smallest logprobs."""
         finite = ((value, at) for at, value in enumerate(self.logprobs) if value is not None and math.isfinite(value))
@@ -127,7 +92,40 @@ class TokenSequence:
             smallest.append(min(values) if values else None)
         return smallest
 
-    def place_of(self, flag: str, op_id: int | None, detail: object) -> int | None:
+    def range(self, start: int, end: int) -> TokenRange:
+        """Tokens start to end, and what is known of all of them."""
+        end = min(end, len(self))
+        start = min(start, end)
+        offsets = list(accumulate(self.piece_chars, initial=0))
+        has_text = any(each.has_text for each in self.segments)
+
+        def text(begin: int, until: int) -> str | None:
+            return self.text[offsets[begin] : offsets[until]] if has_text else None
+
+        return TokenRange(
+            start=start,
+            end=end,
+            total=len(self),
+            responses=self.responses,
+            trained=self.trained,
+            ids=self.ids[start:end],
+            text=text(start, end),
+            piece_chars=self.piece_chars[start:end] if has_text else None,
+            logprobs=list(map(number, self.logprobs[start:end])),
+            mask=self.mask[start:end],
+            segments=self.segments,
+            breaks=self.breaks,
+            minimap=list(map(number, self.minimap(_MAX_STRETCHES))),
+            least_likely=[
+                UnlikelyToken(at, self.logprobs[at] or 0.0, text(at, at + 1))
+                for at in self.least_likely(_MAX_LEAST_LIKELY)
+            ],
+            has_logprobs=any(each is not None for each in self.logprobs),
+            has_mask=any(each is not None for each in self.mask),
+            has_text=has_text,
+        )
+
+    def place_of(self, flag: str, op_id: str | None, detail: object) -> int | None:
         """Where in the sequence a finding of a check is."""
         if flag == "prefix_break":
             return next((each.at for each in self.breaks if each.op_id == op_id), None)
@@ -148,66 +146,65 @@ def policy_calls(ops: Sequence[T], kind_of: Callable[[T], str]) -> list[T]:
 
 def token_sequence(trajectory: Trajectory) -> TokenSequence:
     """The one sequence of a trajectory: of its model calls, or of its first op that has tokens if there are none."""
-    read = trajectory.tokens
-    tokens = read if isinstance(read, TokensOfOps) else {each.op_id: each for each in read}
-    having = read.op_ids if isinstance(read, TokensOfOps) else set(tokens)
+    having = trajectory.logprob_means
     ops = sorted((op for op in trajectory.walk() if op.op_id in having), key=lambda op: op.start_ns)
-    calls = policy_calls(ops, lambda op: op.kind)
     # One after the other: together the prompts of a long trajectory are many times its tokens.
-    tokens_of_calls = ((tokens.get(op.op_id), op.policy_version) for op in calls)
-    return sequence_of(CallTokens(each, version) for each, version in tokens_of_calls if each is not None)
+    return sequence_of(pack(op) for op in policy_calls(ops, lambda op: op.kind))
 
 
-def sequence_of(calls: Iterable[CallTokens | PackedCall]) -> TokenSequence:
+def pack(op: Op) -> PackedCall:
+    """The tokens of an op that has any."""
+    assert op.content is not None
+    (prompt_text, response_text), lists = op.content.texts, op.content.array
+    return PackedCall(
+        str(op.op_id), op.policy_version, _bytes(lists("prompt_ids")), _bytes(lists("response_ids")),
+        _bytes(lists("piece_chars")), prompt_text, response_text, op.content.list("logprobs"),
+        op.content.list("response_mask"),
+    )  # fmt: skip
+
+
+def sequence_of(calls: Iterable[PackedCall]) -> TokenSequence:
     """The one sequence of these model calls, which stand in the order they began."""
     sequence = TokenSequence()
     texts: list[str] = []
     context, before = b"", _NOTHING
-    for turn, each in enumerate(calls):
-        call = each if isinstance(each, PackedCall) else packed(each)
+    for turn, call in enumerate(calls):
         laid = _laid_out(call, before)
         shared = len(context)
         if context and not call.prompt.startswith(context):
             shared = _shared_bytes(context, call.prompt)
-            first, end, gone = shared // _WIDTH, shared + _MOST_IN_BREAK * _WIDTH, len(context) // _WIDTH
+            first, end, gone = shared // _WIDTH, shared + _MAX_IN_BREAK * _WIDTH, len(context) // _WIDTH
+            total = len(call.prompt) // _WIDTH
             sequence.breaks.append(
                 TokenBreak(
                     len(sequence), turn, call.op_id, first,
-                    _numbers(context[shared:end]), _slice(before, first, gone), gone - first,
-                    _numbers(call.prompt[shared:end]), _slice(laid, first, len(call.prompt) // _WIDTH),
-                    len(call.prompt) // _WIDTH - first,
+                    before_ids=_numbers(context[shared:end]), before_text=_slice(before, first, gone),
+                    after_ids=_numbers(call.prompt[shared:end]), after_text=_slice(laid, first, total),
+                    before_total=gone - first, after_total=total - first,
                 )
             )  # fmt: skip
-        fits = laid.text is not None
         texts.append("" if laid.text is None else laid.text[laid.chars_before(shared) :])
-        added = [("prompt", call.prompt[shared:], shared), ("response", call.response, len(call.prompt))]
-        for kind, ids, at in added:
-            if not ids:
-                continue
-            start, count = len(sequence.ids), len(ids) // _WIDTH
-            sequence.ids += _numbers(ids)
-            sequence.piece_chars += _numbers(laid.counts[at : at + len(ids)]) if fits else [0] * count
-            is_response = kind == "response"
-            sequence.logprobs += _fitted(call.logprobs if is_response else None, count)
-            sequence.mask += _fitted(call.mask if is_response else None, count)
-            sequence.segments.append(
-                TokenSegment(
-                    start, start + count, "response" if is_response else "prompt", turn, call.op_id,
-                    call.policy_version, fits,
-                )
-            )  # fmt: skip
+        _add(sequence, call, "prompt", turn, laid, shared)
+        _add(sequence, call, "response", turn, laid, len(call.prompt))
         context, before = call.prompt + call.response, laid
     sequence.text = "".join(texts)
     return sequence
 
 
-def packed(call: CallTokens) -> PackedCall:
-    """A call with its lists as bytes."""
-    tokens = call.tokens
-    return PackedCall(
-        tokens.op_id, call.policy_version, _bytes(tokens.prompt_ids), _bytes(tokens.response_ids),
-        _bytes(tokens.piece_chars), tokens.prompt_text, tokens.response_text, tokens.logprobs, tokens.response_mask,
-    )  # fmt: skip
+def _add(
+    sequence: TokenSequence, call: PackedCall, kind: Literal["prompt", "response"], turn: int, laid: _Laid, at: int
+) -> None:
+    """Tokens of a call at the end of the sequence: those of its prompt from `at` on, or its response."""
+    is_response = kind == "response"
+    ids = call.response if is_response else call.prompt[at:]
+    if not ids:
+        return
+    has_text, start, count = laid.text is not None, len(sequence), len(ids) // _WIDTH
+    sequence.ids += _numbers(ids)
+    sequence.piece_chars += _numbers(laid.counts[at : at + len(ids)]) if has_text else [0] * count
+    sequence.logprobs += _fitted(call.logprobs if is_response else None, count)
+    sequence.mask += _fitted(call.mask if is_response else None, count)
+    sequence.segments.append(Segment(start, start + count, kind, turn, call.op_id, call.policy_version, has_text))
 
 
 class _Laid(NamedTuple):
@@ -245,8 +242,13 @@ def _laid_out(call: PackedCall, before: _Laid) -> _Laid:
     return laid if fits else _NOTHING
 
 
-def _bytes(numbers: Sequence[int] | None) -> bytes:
-    return array("i", numbers or ()).tobytes()
+def _bytes(numbers: pa.Array | None) -> bytes:
+    """The bytes of a list of 32-bit integers."""
+    if numbers is None or not len(numbers):
+        return b""
+    return memoryview(numbers.buffers()[1])[
+        _WIDTH * numbers.offset : _WIDTH * (numbers.offset + len(numbers))
+    ].tobytes()
 
 
 def _numbers(packed: bytes) -> list[int]:
@@ -275,5 +277,5 @@ def _slice(laid: _Laid, start: int, end: int) -> str | None:
     if laid.text is None:
         return None
     begin = laid.chars_before(start * _WIDTH)
-    shown = laid.counts[start * _WIDTH : min(end, start + _MOST_IN_BREAK) * _WIDTH]
+    shown = laid.counts[start * _WIDTH : min(end, start + _MAX_IN_BREAK) * _WIDTH]
     return laid.text[begin : begin + sum(_numbers(shown))]

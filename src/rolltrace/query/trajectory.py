@@ -6,13 +6,14 @@ when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rolltrace.errors import QueryError
 from rolltrace.messages import MessageRow
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.contents import Contents, Pruning, pruning_of
 from rolltrace.query.conversation import Chat, Transcripts, as_seen, to_chat
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of
@@ -102,11 +103,14 @@ class Trajectory:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """`messages`, of a trajectory that a store gave: read now."""
-            transcripts = self.__dict__.get("_transcripts")
-            if name == "messages" and transcripts is not None:
-                return transcripts.rows(self.trajectory_id)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            """What a store gave when the trajectory was opened, made now: it may read payloads and tokens."""
+            make = self.__dict__.get("_late", {}).get(name)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            value = make()
+            if name != "messages":  # which may be large
+                self.__dict__[name] = value
+            return value
 
     def release(self) -> None:
         """Give back the memory of what was read of payloads, tokens and messages; whoever asks reads them again."""
@@ -181,16 +185,34 @@ class Trajectory:
         return as_seen(self.messages, calls[-1].saw or "", turn)
 
     @property
+    def op_flags(self) -> dict[int | None, list[str]]:
+        """The flags of each op that has any; those of the whole trajectory under None."""
+        by_op: dict[int | None, list[str]] = {}
+        for flag, op_id in sorted({(each.flag, each.op_id) for each in self.found}, key=str):
+            by_op.setdefault(op_id, []).append(flag)
+        return by_op
+
+    @property
+    def found(self) -> list[Finding]:
+        """The findings as the checks left them: `findings` looks at the tokens of a prefix break, too."""
+        found: list[Finding] | None = self.__dict__.get("_found")
+        return self.findings if found is None else found
+
+    @property
     def human_notes(self) -> list[Note]:
         """What people wrote about it, oldest first: in the rollout (`trajectory.note(...)`), or later
         (`rolltrace label ID --note TEXT`, or a score named `note`)."""
         return human_notes(self.notes, self.scores)
 
+    def to_row(self) -> Row:
+        """Its columns of `trajectories`."""
+        return {name: getattr(self, name) for name in TRAJECTORY_COLUMNS}
+
     def to_dict(self) -> dict[str, Any]:
         """Its attributes without `ops` and `tokens`, which may be large: scores, transitions, notes and findings as
         dicts, `pruned` as text."""
         pruned = None if self.pruned is None else str(self.pruned)
-        attributes = {name: self.__dict__[name] for name in _SMALL}
+        attributes = {name: getattr(self, name) for name in _SMALL}
         return {
             **attributes,
             **{name: [dict(each) for each in attributes[name]] for name in _EVENTS},
@@ -202,6 +224,11 @@ class Trajectory:
         from rolltrace.query.sequence import token_sequence
 
         return token_sequence(self)
+
+    @property
+    def logprob_means(self) -> dict[int, float | None]:
+        """The mean logprob of the response of each op that has tokens."""
+        return self.tokens.logprob_means if isinstance(self.tokens, TokensOfOps) else {}
 
 
 _SMALL = tuple(each.name for each in fields(Trajectory) if each.name not in _LARGE)
@@ -228,24 +255,33 @@ def build(
     pruned = pruning_of(notes)
     ops = {span["op_id"]: op_of(span, contents, pruned) for span in spans}
     tokens = TokensOfOps(list(ops.values()), contents)
-    events = [_parsed(row, "trace", "fields") for row in transitions]
     built = Trajectory(
         **{**summary, "tags": tags_of(summary["tags"])},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
-        transitions=[Transition(**row) for row in read_transitions([_marked(row, pruned) for row in events], ops)],
         scores=[
             Score(**{**row, "terms": None if row["terms"] is None else as_object(row["terms"], "terms")})
             for row in scores
         ],
         notes=[Note(**note) for note in notes if note["event"] != PRUNED],
-        findings=[explained(Finding(**_parsed(row, "detail")), tokens) for row in findings],
         pruned=pruned,
     )
-    del built.__dict__["messages"]
-    built.__dict__["_transcripts"] = transcripts
+    found = [Finding(**_parsed(row, "detail")) for row in findings]
+    late: dict[str, Callable[[], Any]] = {
+        "messages": lambda: transcripts.rows(built.trajectory_id),
+        "transitions": lambda: _transitions(transitions, ops, pruned),
+        "findings": lambda: [explained(each, tokens) for each in found],
+    }
+    for name in late:
+        del built.__dict__[name]
+    built.__dict__.update(_late=late, _found=found, _transcripts=transcripts)
     return built
+
+
+def _transitions(rows: list[Row], ops: dict[int, Op], pruned: Pruning | None) -> list[Transition]:
+    events = [_marked(_parsed(row, "trace", "fields"), pruned) for row in rows]
+    return [Transition(**row) for row in read_transitions(events, ops)]
 
 
 def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:

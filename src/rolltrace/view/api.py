@@ -8,27 +8,29 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
+
+import msgspec
 
 import rolltrace
 from rolltrace._address import address_in
 from rolltrace.exchange import select
 from rolltrace.query import (
-    Comparison,
     FilterError,
     NotFoundError,
     Op,
     QueryError,
     Scope,
     Store,
-    TrajectoryOutline,
+    Trajectory,
     bounded,
     branch_of,
     changes_between,
     compile_where,
     complete_filter,
+    detail_of,
     experiment_overview,
     experiment_states,
     facets_of,
@@ -42,6 +44,7 @@ from rolltrace.query import (
     read_image,
     same_sample,
     search_text,
+    shorten,
     side_by_side,
     step_series,
     store_status,
@@ -49,12 +52,15 @@ from rolltrace.query import (
     whole_value,
 )
 from rolltrace.query import compare as compare_trajectories
-from rolltrace.view import requests, shapes, wire
+from rolltrace.query.model import lists
+from rolltrace.query.model import store as stored
+from rolltrace.query.model import trajectory as told
+from rolltrace.query.model.comparison import Comparison
+from rolltrace.query.model.rows import listing_row, number, passing, short_name, typed
+from rolltrace.view import requests
 from rolltrace.view.answers import Answer
-from rolltrace.view.encoding import encoded, recorded, recorded_whole
 from rolltrace.view.lanes import Opened
 from rolltrace.view.loaded import Loaded
-from rolltrace.view.merged import merged_pulse, merged_status
 from rolltrace.view.stores import Home, Stores
 from rolltrace.view.writes import Writing
 
@@ -62,6 +68,12 @@ MOST_TOKENS = 50_000
 """How many tokens are sent at once."""
 MOST_COMPARED = 8
 _MOST_RAW_OPS = 100
+_OP_RECORD = (
+    "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
+    "worker", "inputs", "outputs", "prompt_text", "response_text",
+)  # fmt: skip
+_TRACE = ("prompt", "policy_response", "reward_data", "env_state", "extra")
+encode = msgspec.json.Encoder().encode
 
 
 class Asked(NamedTuple):
@@ -87,98 +99,102 @@ class Asked(NamedTuple):
         homes = self.stores.homes if self.name is None else [self.stores.named(self.name)]
         return [(home.name, home.opened()) for home in homes]
 
-
-def status(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Status, _status(asked)))
-
-
-def _status(asked: Asked) -> dict[str, Any]:
-    names = [home.name for home in asked.stores.homes] if asked.stores.several else []
-    each = [status_of(opened.store, asked.writing) for _, opened in asked.every()]
-    return {**merged_status(each), "stores": names}
+    def trajectory(self) -> Trajectory:
+        """The one in its path."""
+        return self.loaded.trajectory(self.path["trajectory_id"])
 
 
-def status_of(store: Store, writing: Writing) -> dict[str, Any]:
+def status(asked: Asked) -> stored.Status:
+    """The status of all stores that are meant; of one it is its own."""
+    first, *others = each = [status_of(opened.store, asked.writing) for _, opened in asked.every()]
+    if others:
+        refusals = [status.read_only for status in each]
+        first.store_name = ", ".join(status.store_name for status in each)
+        first.read_only = next(filter(None, refusals)) if all(refusals) else None
+    for status in others:
+        first.experiments += status.experiments
+        first.running += status.running
+        first.lost += status.lost
+        first.recording |= status.recording
+        first.incomplete += status.incomplete
+    first.stores = [home.name for home in asked.stores.homes] if asked.stores.several else []
+    return first
+
+
+def status_of(store: Store, writing: Writing) -> stored.Status:
     """The status of one store."""
     status, address = store_status(store), address_in(store.path).url
-    return {
-        "store_name": address.rpartition("/")[2],
-        "store_path": address,
-        "version": rolltrace.__version__,
-        "experiments": status.experiments,
-        "running": status.running,
-        "lost": status.lost,
-        "recording": status.recording,
-        "incomplete": [
-            {"file": os.path.relpath(each.path, store.path), "reason": each.reason}
-            for each in status.incomplete.missing
-        ],
-        "read_only": writing.refusal(store.path),
-        "author": login_name(),
-        "labels": writing.labels,
-        "now_ns": time.time_ns(),
-    }
+    missing = status.incomplete.missing
+    return stored.Status(
+        store_name=address.rpartition("/")[2],
+        store_path=address,
+        version=rolltrace.__version__,
+        experiments=status.experiments,
+        running=status.running,
+        lost=status.lost,
+        recording=status.recording,
+        incomplete=[stored.Unreadable(os.path.relpath(each.path, store.path), each.reason) for each in missing],
+        read_only=writing.refusal(store.path),
+        author=login_name(),
+        labels=list(writing.labels),
+        stores=[],
+        now_ns=time.time_ns(),
+    )
 
 
-def experiments(asked: Asked) -> Answer:
+def experiments(asked: Asked) -> stored.Experiments:
     rows = [{**row, "store": name} for name, opened in asked.every() for row in experiment_overview(opened.store)]
-    if len(asked.every()) > 1:
+    if asked.stores.several:
         rows.sort(key=lambda row: -row["end_ns"])
-    return Answer(encoded(wire.Experiments, {"rows": rows}))
+    return typed(stored.Experiments, {"rows": rows})
 
 
-def experiment(asked: Asked) -> Answer:
+def experiment(asked: Asked) -> stored.Experiment:
     wanted: requests.ExperimentRequest = asked.arguments
-    key = (wanted.project, wanted.experiment)
-    state = experiment_states(asked.store).get(key)
+    state = experiment_states(asked.store).get((wanted.project, wanted.experiment))
     if state is None:
         raise NotFoundError(f"there is no experiment {wanted.experiment!r} of the project {wanted.project!r}")
-    series = step_series(
-        asked.store, project=wanted.project, experiment=wanted.experiment, run=wanted.run, all_runs=wanted.all_runs,
-        term=wanted.term, threshold=wanted.threshold,
-    )  # fmt: skip
+    series = step_series(asked.store, **msgspec.structs.asdict(wanted))
     runs = asked.store.runs(project=wanted.project, experiment=wanted.experiment).rows()
     named = {"project": wanted.project, "experiment": wanted.experiment, "state": state, "runs": runs}
-    passing = None if series.passing is None else shapes.passing(series.passing)
-    return Answer(encoded(wire.Experiment, {**named, **vars(series), "passing": passing}))
+    means = None if series.passing is None else passing(series.passing)
+    return typed(stored.Experiment, {**named, **vars(series), "passing": means})
 
 
-def groups(asked: Asked) -> Answer:
+def groups(asked: Asked) -> lists.Groups:
     wanted: requests.PageRequest = asked.arguments
     page = group_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
-    return Answer(encoded(wire.Groups, {**vars(page), "passing": [shapes.passing(each) for each in page.passing]}))
+    return typed(lists.Groups, {**vars(page), "passing": [passing(each) for each in page.passing]})
 
 
-def group_records(asked: Asked) -> Answer:
-    records = group_record_list(asked.store, _scope(asked.arguments))
-    return Answer(encoded(wire.GroupRecords, {"records": [shapes.group_record(each) for each in records]}))
+def group_records(asked: Asked) -> lists.GroupRecords:
+    return lists.GroupRecords(group_record_list(asked.store, _scope(asked.arguments)))
 
 
-def trajectories(asked: Asked) -> Answer:
+def trajectories(asked: Asked) -> lists.Trajectories:
     wanted: requests.PageRequest = asked.arguments
     page = trajectory_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
-    return Answer(encoded(wire.Trajectories, {**vars(page), "rows": [shapes.listing_row(row) for row in page.rows]}))
+    return typed(lists.Trajectories, {**vars(page), "rows": [listing_row(row) for row in page.rows]})
 
 
-def sql(asked: Asked) -> Answer:
+def sql(asked: Asked) -> lists.Sql:
     wanted: requests.SqlRequest = asked.arguments
-    return Answer(encoded(wire.Sql, {"sql": listing_sql(wanted.listing, _scope(wanted), wanted.order)}))
+    return lists.Sql(listing_sql(wanted.listing, _scope(wanted), wanted.order))
 
 
-def facets(asked: Asked) -> Answer:
-    facets = facets_of(asked.store, _scope(asked.arguments))
-    return Answer(encoded(wire.Facets, {**vars(facets), "passing": [shapes.passing(each) for each in facets.passing]}))
+def facets(asked: Asked) -> lists.Facets:
+    return facets_of(asked.store, _scope(asked.arguments))
 
 
-def filter_check(asked: Asked) -> Answer:
+def filter_check(asked: Asked) -> lists.FilterCheck:
     wanted: requests.FilterCheckRequest = asked.arguments
     try:
         predicate = compile_where(written(wanted.where))
     except FilterError as error:
-        return Answer(encoded(wire.FilterCheck, {"valid": False, **filter_problem(error)}))
+        return lists.FilterCheck(False, **filter_problem(error))
     matching = trajectory_page(asked.store, _scope(wanted), limit=1).total if wanted.count else None
     hint = "\n".join(asked.store.unknown_names(predicate)) or None
-    return Answer(encoded(wire.FilterCheck, {"valid": True, "matching": matching, "hint": hint}))
+    return lists.FilterCheck(True, matching=matching, hint=hint)
 
 
 def filter_problem(error: FilterError) -> dict[str, Any]:
@@ -188,109 +204,55 @@ def filter_problem(error: FilterError) -> dict[str, Any]:
     return {"detail": detail, "position": error.position, "length": error.length, "hint": hint or None}
 
 
-def filter_complete(asked: Asked) -> Answer:
+def filter_complete(asked: Asked) -> lists.Completion:
     wanted: requests.FilterCompleteRequest = asked.arguments
-    return Answer(
-        encoded(wire.Completion, complete_filter(asked.store, wanted.text, wanted.cursor, _scope(wanted, where=None)))
-    )
+    return typed(lists.Completion, complete_filter(asked.store, wanted.text, wanted.cursor, _scope(wanted, where=None)))
 
 
-def trajectory(asked: Asked) -> Answer:
-    outline = outline_of(asked.store, asked.path["trajectory_id"])
-    scores = [
-        {**score, "newest": _score(score["newest"]), "history": [_score(each) for each in score["history"]]}
-        for score in outline.scores
-    ]
-    return Answer(
-        encoded(
-            wire.TrajectoryHead,
-            {
-                **outline.own,
-                "row": shapes.listing_row(outline.row),
-                "children": outline.children,
-                "is_group": outline.is_group,
-                "siblings": outline.siblings,
-                "group_records": [shapes.group_record(each) for each in outline.group_records],
-                "over_steps": outline.over_steps,
-                "elsewhere": _elsewhere(asked, outline),
-                "outline": [shapes.op(each) for each in outline.ops],
-                "scores": scores,
-                "labels": outline.labels,
-                "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
-                "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
-                "pruned": None if outline.pruned is None else str(outline.pruned),
-                "losses": outline.losses,
-                "run": {"run": outline.row["run"], "index": outline.run_index, "count": outline.run_count},
-                "has_tokens": outline.token_total > 0,
-                "has_transitions": outline.has_transitions,
-                "token_total": outline.token_total,
-                "reward_range": outline.reward_range,
-                "links": outline.links,
-            },
-        )
-    )
+def trajectory(asked: Asked) -> told.TrajectoryHead:
+    of = asked.trajectory()
+    outline = outline_of(asked.store, of)
+    for home in asked.stores.homes:
+        if asked.stores.several and home.name != asked.name:
+            samples = same_sample(home.opened().store, of, home.name)
+            # That of the same experiment is most likely meant.
+            outline.elsewhere += sorted(samples, key=lambda each: each.experiment != of.experiment)
+    return outline
 
 
-def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]:
-    here = [{**each, "store": None} for each in outline.elsewhere]
-    others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
-    for home in others:
-        samples = [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
-        here += sorted(samples, key=lambda each: each["experiment"] != outline.row["experiment"])  # most likely meant
-    return here
+def conversation(asked: Asked) -> told.Conversation:
+    messages = [shorten(each) for each in whole_messages(asked)]
+    return told.Conversation(messages, len(messages))
 
 
-def _score(score: dict[str, Any]) -> dict[str, Any]:
-    return {**score, "terms": {name: recorded(value) for name, value in score["terms"].items()}}
-
-
-def conversation(asked: Asked) -> Answer:
-    messages = _messages(asked, shapes.LONGEST_TEXT)
-    return Answer(encoded(wire.Conversation, {"messages": messages, "total": len(messages)}))
-
-
-def whole_messages(asked: Asked) -> list[Answer]:
-    """What `message` answers, for each message."""
-    return [Answer(encoded(wire.Message, each)) for each in _messages(asked, None)]
-
-
-def message(asked: Asked) -> Answer:
+def message(asked: Asked) -> told.Message:
     index = _whole(asked.path["index"])
-    messages = _messages(asked, None)
+    messages = whole_messages(asked)
     if index >= len(messages):
         raise NotFoundError(f"there is no message {index}; the conversation has {len(messages)}")
-    return Answer(encoded(wire.Message, messages[index]))
+    return messages[index]
 
 
-def _messages(asked: Asked, most: int | None) -> list[dict[str, Any]]:
-    trajectory_id = asked.path["trajectory_id"]
+def whole_messages(asked: Asked) -> list[told.Message]:
+    """What `message` answers, for each message."""
     wanted: requests.ConversationRequest | None = asked.arguments
-    ops = {op["op_id"]: op for op in asked.loaded.ops(trajectory_id)}
-    shown = asked.loaded.messages(trajectory_id, None if wanted is None else wanted.seen_by)
-    return [shapes.message(index, each, ops, most) for index, each in enumerate(shown)]
+    return asked.loaded.messages(asked.path["trajectory_id"], None if wanted is None else wanted.seen_by)
 
 
-def tokens(asked: Asked) -> Answer:
+def tokens(asked: Asked) -> told.TokenRange:
     wanted: requests.TokensRequest = asked.arguments
     sequence = asked.loaded.tokens(asked.path["trajectory_id"])
     end = len(sequence) if wanted.end is None else wanted.end
-    end = min(end, wanted.start + MOST_TOKENS)
-    return Answer(encoded(wire.TokenRange, shapes.token_range(sequence, wanted.start, end)))
+    return sequence.range(wanted.start, min(end, wanted.start + MOST_TOKENS))
 
 
-def op(asked: Asked) -> Answer:
+def op(asked: Asked) -> told.OpDetail:
     op = _op(asked)
-    outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == op.op_id)
-    return op_detail(op, outline)
+    lines = asked.loaded.ops(asked.path["trajectory_id"])
+    return detail_of(op, next(each for each in lines if each.op_id == str(op.op_id)))
 
 
-def op_detail(op: Op, outline: dict[str, Any]) -> Answer:
-    """An op and its line of the outline."""
-    payload = {"inputs": recorded(op.inputs), "outputs": recorded(op.outputs)}
-    return Answer(encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": op.traceback}))
-
-
-def branch(asked: Asked) -> Answer:
+def branch(asked: Asked) -> told.Branch:
     wanted: requests.BranchRequest = asked.arguments
     try:
         path = json.loads(wanted.path)
@@ -298,54 +260,68 @@ def branch(asked: Asked) -> Answer:
         path = None
     if not isinstance(path, list) or not all(isinstance(key, str | int) for key in path):
         raise QueryError(f"path must be a JSON list of keys and indexes, not {wanted.path[:100]!r}")
-    return op_branch(_op(asked), wanted.part, path, wanted.offset)
-
-
-def op_branch(op: Op, part: str, path: list[str | int], offset: int = 0) -> Answer:
-    """What stands at a path of an op's inputs or outputs."""
-    value = branch_of(getattr(op, part), path, offset=offset)
-    return Answer(encoded(wire.Branch, {"part": part, "path": path, "value": recorded_whole(value)}))
+    return told.Branch(wanted.part, path, branch_of(getattr(_op(asked), wanted.part), path, offset=wanted.offset))
 
 
 def op_raw(asked: Asked) -> Answer:
     op = _op(asked)
-    body = json.dumps(whole_value(shapes.op_record(op)), ensure_ascii=False, indent=1).encode()
+    body = json.dumps(whole_value(_op_record(op)), ensure_ascii=False, indent=1).encode()
     return Answer(body, filename=f"op-{op.op_id}.json")
 
 
 def _op(asked: Asked) -> Op:
     op_id = _whole(asked.path["op_id"])
-    op = next(
-        (each for each in asked.loaded.trajectory(asked.path["trajectory_id"]).walk() if each.op_id == op_id), None
-    )
+    op = next((each for each in asked.trajectory().walk() if each.op_id == op_id), None)
     if op is None:
         raise NotFoundError(f"the trajectory has no op {op_id}")
     return op
 
 
-def transitions(asked: Asked) -> Answer:
-    rows: list[dict[str, Any]] = []
+def _op_record(op: Op) -> dict[str, Any]:
+    """All that was recorded of an op, as plain values."""
+    return {each: getattr(op, each) for each in _OP_RECORD}
+
+
+def transitions(asked: Asked) -> told.Transitions:
+    shown: list[told.Transition] = []
     before: Any = None
-    for index, row in enumerate(asked.loaded.trajectory(asked.path["trajectory_id"]).transitions):
-        trace = row["trace"] if isinstance(row["trace"], dict) else {"extra": row["trace"]}
+    for index, row in enumerate(asked.trajectory().transitions):
+        trace = row.trace if isinstance(row.trace, dict) else {"extra": row.trace}
         state = trace.get("env_state")
         changes = changes_between(before, state) if index else []
-        shown = [change._replace(before=recorded(change.before), after=recorded(change.after)) for change in changes]
-        fields = row["fields"] if isinstance(row["fields"], dict) else {}
-        names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
-        values = {name: recorded(trace.get(name)) for name in names}
-        present = {key: recorded(value) for key, value in fields.items() if value is not None}
-        earlier = [shapes.earlier(each) for each in row["earlier"]]
-        rows.append({**row, **values, "index": index, "changes": shown, "fields": present, "earlier": earlier})
+        fields = row.fields if isinstance(row.fields, dict) else {}
+        values = {name: bounded(trace.get(name)) for name in _TRACE}
+        step = told.Transition(
+            index=index,
+            time_ns=row.time_ns,
+            op_id=None if row.op_id is None else str(row.op_id),
+            **values,
+            reward=number(row.reward),
+            changes=[told.Change(each.path, bounded(each.before), bounded(each.after)) for each in changes],
+            fields={key: bounded(value) for key, value in fields.items() if value is not None},
+            episode_done=row.episode_done,
+            stop_reason=row.stop_reason,
+            earlier=[_earlier(each) for each in row.earlier],
+            amends=row.amends,
+            turn=row.turn,
+            backfill=row.backfill,
+        )
+        shown.append(step)
         before = state
-    return Answer(encoded(wire.Transitions, {"transitions": rows}))
+    return told.Transitions(shown)
+
+
+def _earlier(replaced: dict[str, Any]) -> told.Earlier:
+    return told.Earlier(
+        replaced["time_ns"], {key: bounded(value) for key, value in replaced.items() if key != "time_ns"}
+    )
 
 
 def raw(asked: Asked) -> Answer:
-    trajectory = asked.loaded.trajectory(asked.path["trajectory_id"])
+    trajectory = asked.trajectory()
     plain = trajectory.to_dict()
     # Of a list, `bounded` shows the first ones and counts the others: their payloads need not be read.
-    plain["ops"] = [shapes.op_record(each) if at < _MOST_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
+    plain["ops"] = [_op_record(each) if at < _MOST_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
     return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
 
 
@@ -360,52 +336,17 @@ def blob(asked: Asked) -> Answer:
     raise problem or NotFoundError("there is no such image")
 
 
-def compare(asked: Asked) -> Answer:
+def compare(asked: Asked) -> Comparison:
     wanted: requests.CompareRequest = asked.arguments
     ids = [each for each in wanted.ids.split(",") if each.strip()]
     if not 2 <= len(ids) <= MOST_COMPARED:
         raise QueryError(f"compare two to {MOST_COMPARED} trajectories, not {len(ids)}")
     homes = [_home_of(asked, each) for each in ids]
-    comparison = compare_trajectories(
-        [home.opened().loaded.trajectory(each.rpartition(":")[2]) for home, each in zip(homes, ids)]
-    )
+    ids = [each.rpartition(":")[2] for each in ids]
+    comparison = compare_trajectories([home.opened().loaded.trajectory(each) for home, each in zip(homes, ids)])
     names = [home.name if asked.stores.several else None for home in homes]
-    return comparison_of(comparison, [home.opened().loaded for home in homes], names)
-
-
-def comparison_of(comparison: Comparison, loaded: Sequence[Loaded], names: Sequence[str | None]) -> Answer:
-    """What `compare` answers: each trajectory with what was read of its store, and its name."""
-    read = [(of, each.trajectory_id) for of, each in zip(loaded, comparison.trajectories)]
-    shown = side_by_side(comparison, [of.tokens(each) for of, each in read])
-    figures = {op["op_id"]: op for of, each in read for op in of.ops(each)}
-    difference = shown.first_difference
-    rows = [{**vars(row), "turns": [_turn(turn, figures) for turn in row.turns]} for row in shown.rows]
-    columns = [
-        {
-            "row": shapes.listing_row(each.to_dict()),
-            "store": names[at],
-            "turns": each.turns,
-            "parts_at_turn": comparison.partings[at].turn,
-        }
-        for at, each in enumerate(comparison.trajectories)
-    ]
-    return Answer(
-        encoded(
-            wire.Comparison,
-            {
-                "columns": columns,
-                "rows": rows,
-                "best": comparison.best,
-                "identical": comparison.identical,
-                "first_diverging_turn": comparison.first_diverging_turn,
-                "first_difference": None
-                if difference is None
-                else {**vars(difference), "sequence_index": shown.places, "pieces": difference.texts},
-                "attributes": [_differing(*each) for each in comparison.attributes.items()],
-                "scores": [_differing(*each) for each in comparison.scores.items()],
-            },
-        )
-    )
+    sequences = [home.opened().loaded.tokens(each) for home, each in zip(homes, ids)]
+    return side_by_side(comparison, sequences, names)
 
 
 def _home_of(asked: Asked, trajectory_id: str) -> Home:
@@ -413,17 +354,6 @@ def _home_of(asked: Asked, trajectory_id: str) -> Home:
     if asked.name is not None and ":" not in trajectory_id:
         return asked.stores.named(asked.name)
     return asked.stores.with_trajectory(trajectory_id)
-
-
-def _turn(turn: Any, figures: dict[int, Any]) -> dict[str, Any] | None:
-    if turn is None:
-        return None
-    messages = [shapes.message(index, each, figures) for index, each in enumerate(turn.messages)]
-    return {**turn._asdict(), "messages": messages}
-
-
-def _differing(name: str, values: list[Any]) -> dict[str, Any]:
-    return {"name": name, "values": [recorded(value) for value in values]}
 
 
 def share(asked: Asked) -> Answer:
@@ -443,39 +373,41 @@ def share(asked: Asked) -> Answer:
     return Answer(html_of(shared).encode(), "text/html; charset=utf-8", filename=name)
 
 
-def live(asked: Asked) -> Answer:
-    pulse = merged_pulse([pulse_of(opened.store) for _, opened in asked.every()])
-    rows = [shapes.live_row(row) for row in pulse.rows]
-    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked)}))
+def live(asked: Asked) -> stored.Live:
+    """What runs in the stores that are meant, the oldest first."""
+    each = [pulse_of(opened.store) for _, opened in asked.every()]
+    workers = [worker for pulse in each for worker in pulse.workers]
+    calls = sum(worker["tool_calls"] for worker in workers)
+    rows = [typed(stored.LiveRow, row) for pulse in each for row in pulse.rows]
+    for row in rows:
+        row.current_op = None if row.current_op is None else short_name(row.current_op)
+    return stored.Live(
+        rows=sorted(rows, key=lambda row: row.start_ns),
+        workers=[typed(stored.LiveWorker, worker) for worker in workers],
+        window_s=each[0].window_s,
+        trajectories_per_min=sum(pulse.trajectories_per_min for pulse in each),
+        tokens_per_min=sum(pulse.tokens_per_min for pulse in each),
+        tool_error_rate=sum(worker["tool_errors"] for worker in workers) / calls if calls else None,
+        snapshot_age_s=max((age for pulse in each if (age := pulse.snapshot_age_s) is not None), default=None),
+        status=status(asked),
+    )
 
 
-def search(asked: Asked) -> Answer:
+def search(asked: Asked) -> lists.Search:
     wanted: requests.SearchRequest = asked.arguments
-    page = search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
-    found = {
-        "hits": [shapes.hit(each) for each in page.hits],
-        "total": page.page.total,
-        "steps": page.steps,
-        "next": page.page.next,
-        "older_runs": page.page.older_runs,
-    }
-    return Answer(encoded(wire.Search, found))
+    return search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
 
 
-def jump(asked: Asked) -> Answer:
+def jump(asked: Asked) -> lists.Jump:
     wanted: requests.JumpRequest = asked.arguments
     scope = Scope(project=wanted.project, experiment=wanted.experiment, step=wanted.step)
-    candidates = [
-        {
-            "kind": each.kind,
-            "label": each.label,
-            "detail": each.detail if name is None else f"{each.detail} · {name}",
-            "href": shapes.place_of(each) if name is None else f"/s/{quote(name, safe='')}{shapes.place_of(each)}",
-        }
-        for name, opened in asked.every()
-        for each in jump_targets(opened.store, wanted.q, scope)
-    ]
-    return Answer(encoded(wire.Jump, {"candidates": candidates}))
+    candidates: list[lists.JumpCandidate] = []
+    for name, opened in asked.every():
+        for each in jump_targets(opened.store, wanted.q, scope):
+            if name is not None:
+                each.detail, each.href = f"{each.detail} · {name}", f"/s/{quote(name, safe='')}{each.href}"
+            candidates.append(each)
+    return lists.Jump(candidates)
 
 
 def _scope(wanted: requests.ScopeRequest, **other: Any) -> Scope:
@@ -494,7 +426,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-HANDLERS: dict[str, Callable[[Asked], Answer]] = {
+HANDLERS: dict[str, Callable[[Asked], Answer | msgspec.Struct]] = {
     each.__name__: each
     for each in (
         status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check,
@@ -503,3 +435,9 @@ HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     )
 }  # fmt: skip
 """By the name of their endpoint."""
+
+
+def answer(name: str, asked: Asked) -> Answer:
+    """What an endpoint answers."""
+    found = HANDLERS[name](asked)
+    return found if isinstance(found, Answer) else Answer(encode(found))

@@ -11,17 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from rolltrace.query import (
-    Place,
-    ShownMessage,
-    Store,
-    TokenSequence,
-    Trajectory,
-    find_trajectory,
-    messages_of_trajectory,
-    ops_of,
-    tokens_of,
-)
+from rolltrace.query import Place, Store, TokenSequence, Trajectory, find_trajectory, messages_of_trajectory, ops_of
+from rolltrace.query.model.trajectory import Message, OutlineOp
 
 T = TypeVar("T")
 _MOST_BYTES = 64 << 20
@@ -73,22 +64,26 @@ class Loaded:
             before.release()
         return trajectory
 
-    def messages(self, trajectory_id: str, seen_by: int | None = None) -> list[ShownMessage]:
+    def messages(self, trajectory_id: str, seen_by: int | None = None) -> list[Message]:
         """The conversation as it was produced, or as the model call of a turn saw it."""
 
-        def read(place: Place) -> list[ShownMessage]:
+        def read(place: Place) -> list[Message]:
             return messages_of_trajectory(self.trajectory(place.trajectory_id), seen_by=seen_by)
 
         what = "messages" if seen_by is None else f"messages seen by {seen_by}"
         return self._get(what, trajectory_id, read, lambda messages: sum(map(_size_of, messages)))
 
-    def ops(self, trajectory_id: str) -> list[dict[str, Any]]:
-        return self._get("ops", trajectory_id, lambda place: ops_of(self._store, place), lambda ops: _PER_OP * len(ops))
+    def ops(self, trajectory_id: str) -> list[OutlineOp]:
+        def read(place: Place) -> list[OutlineOp]:
+            return ops_of(self.trajectory(place.trajectory_id))
+
+        return self._get("ops", trajectory_id, read, lambda ops: _PER_OP * len(ops))
 
     def tokens(self, trajectory_id: str) -> TokenSequence:
-        return self._get(
-            "tokens", trajectory_id, lambda place: tokens_of(self._store, place), lambda read: _PER_TOKEN * len(read)
-        )
+        def read(place: Place) -> TokenSequence:
+            return self.trajectory(place.trajectory_id).token_sequence()
+
+        return self._get("tokens", trajectory_id, read, lambda tokens: _PER_TOKEN * len(tokens))
 
     def _get(self, what: str, trajectory_id: str, read: Callable[[Place], T], size_of: Callable[[T], int]) -> T:
         place = self.place(trajectory_id)
@@ -112,6 +107,6 @@ class Loaded:
                 self._bytes -= self._entries.popitem(last=False)[1].size_bytes
 
 
-def _size_of(message: ShownMessage) -> int:
+def _size_of(message: Message) -> int:
     parts = [*message.parts, *(part for call in message.calls for part in (call.arguments, *call.result))]
     return sum(_PER_PART + len(part.text) for part in parts)

@@ -5,27 +5,27 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from rolltrace.view import requests, wire
+from rolltrace.query.model import comparison, lists, store, trajectory
+from rolltrace.query.model.store import Problem
+from rolltrace.view import requests
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.writes import HEADER, HEADER_VALUE, WRITES, Write
 
 _REFERENCE = "#/components/schemas/{name}"
+_KINDS: dict[str, type] = {
+    name: kind for module in (comparison, lists, store, trajectory, requests) for name, kind in vars(module).items()
+}
 
 
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
     answers = [each.answer for each in ENDPOINTS if not isinstance(each.answer, str)]
     answers += [each.answer for each in WRITES]
-    _, schemas = msgspec.json.schema_components([*answers, wire.Problem], ref_template=_REFERENCE)
-    _describe(schemas, wire)
-    _, bodies = msgspec.json.schema_components([each.request for each in WRITES], ref_template=_REFERENCE)
-    _describe(bodies, requests)
-    schemas = {**schemas, **bodies}
+    schemas = {**_schemas(*answers, Problem), **_schemas(*(each.request for each in WRITES))}
     return {
         "openapi": "3.1.0",
         "info": {"title": "rolltrace view", "version": "1"},
@@ -61,7 +61,7 @@ def _write_operation(write: Write) -> dict[str, Any]:
 def _responses(content: dict[str, Any]) -> dict[str, Any]:
     return {
         "200": {"description": "the answer", "content": content},
-        "default": {"description": "why there is none", "content": _json(wire.Problem)},
+        "default": {"description": "why there is none", "content": _json(Problem)},
     }
 
 
@@ -75,9 +75,7 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 
 
 def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    _, schemas = msgspec.json.schema_components([endpoint.request], ref_template=_REFERENCE)
-    _describe(schemas, requests)
-    schema = schemas[endpoint.request.__name__]
+    schema = _schemas(endpoint.request)[endpoint.request.__name__]
     required = schema.get("required", [])
     return [
         {"name": name, "in": "query", "required": name in required, "schema": field}
@@ -85,16 +83,19 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _describe(schemas: dict[str, Any], module: ModuleType) -> None:
-    """Put the docstrings under the fields into the schemas; msgspec knows those of classes only."""
+def _schemas(*kinds: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schemas of these types and of all in them, with the docstrings under their fields; msgspec knows those of
+    classes only."""
+    _, schemas = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     for name, schema in schemas.items():
-        for base in getattr(module, name).__mro__:
+        for base in _KINDS[name].__mro__:
             for field, text in _field_docs(base).items():
                 described = schema["properties"][field]
                 if "$ref" in described:  # stands alone in a schema
                     schema["properties"][field] = {"allOf": [described], "description": text}
                 else:
                     described["description"] = text
+    return schemas
 
 
 def _field_docs(of: type) -> dict[str, str]:

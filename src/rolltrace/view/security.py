@@ -19,16 +19,16 @@ from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rolltrace.view.encoding import encoded_struct
+from rolltrace.query.model.store import Problem
 from rolltrace.view.guesses import Guesses
 from rolltrace.view.limits import MOST_BODY_BYTES, MOST_HEAD_BYTES, SLOWED_SEC
 from rolltrace.view.listen import is_loopback
 from rolltrace.view.root import path_below_root, relative_root
-from rolltrace.view.wire import Problem
 from rolltrace.view.writes import forgery, is_write
 
 HEADERS = {
@@ -224,7 +224,7 @@ def host_name(header: str) -> str:
 
 
 def _problem(status: int, error: str, detail: str, hint: str | None = None) -> Response:
-    body = encoded_struct(Problem(error, detail, hint=hint))
+    body = msgspec.json.encode(Problem(error, detail, hint=hint))
     return Response(body, status, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
-from rolltrace.view.encoding import encoded_struct
+from rolltrace.query.model.store import Passing, Problem, Written
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.lanes import Opened
 from rolltrace.view.limits import MOST_STREAMS, STREAM_SEC
@@ -32,7 +32,6 @@ from rolltrace.view.root import WithoutPrefix, relative_root
 from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, index_at, static_files
 from rolltrace.view.stores import PREFIX, Home, Stores
-from rolltrace.view.wire import Passing, Problem, Written
 from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels, write_pass
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class _Server:
                     return write_labels(home.opened().store, self._writing, wanted)
 
                 done = await (named or self._stores.homes[0]).quick.work(save, _left(request))
-                return _response(_json(200, encoded_struct(done)))
+                return _response(_json(200, done))
             except Exception as fault:
                 return _response(_problem(fault))
 
@@ -171,9 +170,7 @@ class _Server:
         file = self._files.get(path)
         if file is None:
             if _NO_PAGE.match(path):
-                return _response(
-                    _json(404, encoded_struct(Problem("not_found", f"there is nothing at {path[:200]!r}")))
-                )
+                return _response(_json(404, Problem("not_found", f"there is nothing at {path[:200]!r}")))
             # A page: its address means something to the application in the browser.
             file = index_at(relative_root(request.scope), self._files[INDEX])
         return _static(file, request)
@@ -185,7 +182,7 @@ class _Server:
             return _response(_problem(fault))
         if self._streams >= MOST_STREAMS:
             detail = f"{MOST_STREAMS} pages wait for live updates already; close some of them, or load this one again"
-            busy = _json(503, encoded_struct(Problem("busy", detail)))
+            busy = _json(503, Problem("busy", detail))
             # Its connection is closed, too: kept open, those of the refused would be too many for other requests.
             return _response(busy._replace(headers={**busy.headers, "Connection": "close", "Retry-After": "10"}))
         self._streams += 1
@@ -224,7 +221,7 @@ class _Server:
 
         asked = self._asked(home, (home or self._stores.homes[0]).opened(), None, {})
         version = " ".join(each.store.version() for _, each in asked.every())
-        return version.encode() + b"\nevent: live\ndata: " + api.live(asked).body + b"\n\n"
+        return version.encode() + b"\nevent: live\ndata: " + api.encode(api.live(asked)) + b"\n\n"
 
 
 class _EventStream(StreamingResponse):
@@ -291,7 +288,7 @@ def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opene
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
             return _Reply(304, b"", "application/json", headers)
-    ready = opened.answers.get(etag, lambda: api.HANDLERS[endpoint.name](asked), check_limit)
+    ready = opened.answers.get(etag, lambda: api.answer(endpoint.name, asked), check_limit)
     answer, body = ready.answer, ready.answer.body
     if answer.filename is not None:
         headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
@@ -319,23 +316,23 @@ def _problem(fault: Exception) -> _Reply:
     if isinstance(fault, FilterError):
         from rolltrace.view import api
 
-        return _json(400, encoded_struct(Problem("filter", **api.filter_problem(fault))))
+        return _json(400, Problem("filter", **api.filter_problem(fault)))
     if isinstance(fault, StoppedError):
-        return _json(503, encoded_struct(Problem("timeout", str(fault))))
+        return _json(503, Problem("timeout", str(fault)))
     if isinstance(fault, NotFoundError):
-        return _json(404, encoded_struct(Problem("not_found", str(fault))))
+        return _json(404, Problem("not_found", str(fault)))
     if isinstance(fault, WriteRefused):
-        return _json(403, encoded_struct(Problem("read_only", str(fault), hint=fault.hint)))
+        return _json(403, Problem("read_only", str(fault), hint=fault.hint))
     if isinstance(fault, StoreError):
-        return _json(503, encoded_struct(Problem("store", str(fault), hint="rolltrace doctor")))
+        return _json(503, Problem("store", str(fault), hint="rolltrace doctor"))
     if isinstance(fault, RolltraceError):
-        return _json(400, encoded_struct(Problem("bad_request", str(fault))))
+        return _json(400, Problem("bad_request", str(fault)))
     logger.error("internal error in rolltrace view", exc_info=fault)
-    return _json(500, encoded_struct(Problem("internal", f"internal error in rolltrace: {type(fault).__name__}")))
+    return _json(500, Problem("internal", f"internal error in rolltrace: {type(fault).__name__}"))
 
 
-def _json(status: int, body: bytes) -> _Reply:
-    return _Reply(status, body, "application/json", {"Cache-Control": "no-store"})
+def _json(status: int, answer: msgspec.Struct) -> _Reply:
+    return _Reply(status, msgspec.json.encode(answer), "application/json", {"Cache-Control": "no-store"})
 
 
 def _response(reply: _Reply) -> Response:

@@ -16,10 +16,11 @@ import msgspec
 
 import rolltrace
 from rolltrace.errors import ConfigError, NotFoundError, RolltraceError
-from rolltrace.query import Op, Row, Store, compare, experiment_overview, read_image
-from rolltrace.view import api, requests, wire
+from rolltrace.query import Op, Row, Store, branch_of, compare, detail_of, read_image, side_by_side
+from rolltrace.query.model.store import Series
+from rolltrace.query.model.trajectory import Branch, Message, OutlineOp
+from rolltrace.view import api, requests
 from rolltrace.view.archive import Archive
-from rolltrace.view.encoding import encoded
 from rolltrace.view.loaded import Loaded
 from rolltrace.view.stores import Stores
 from rolltrace.view.writes import Writing
@@ -132,25 +133,23 @@ class _Collecting:
         asked, base = self._asked(trajectory_id=trajectory_id), f"/api/trajectory/{trajectory_id}"
         add = self._archive.add
         # Damage shows here first: nothing of a trajectory is kept before it could be read.
-        bodies = {"": api.trajectory(asked).body, "/conversation": api.conversation(asked).body}
-        bodies["/raw"] = api.raw(asked).body
-        head = add(base, bodies.pop(""))
-        if head["has_transitions"]:
-            bodies["/transitions"] = api.transitions(asked).body
-        answers = {path: add(base + path, body) for path, body in bodies.items()}
-        messages = answers["/conversation"]["messages"]
-        self._images(messages)
-        if any(map(_is_cut, messages)):
-            for index, answer in enumerate(api.whole_messages(asked)):
-                if _is_cut(messages[index]):
-                    add(f"{base}/message/{index}", answer.body)
-        if head["has_tokens"]:
+        head, conversation, raw = api.trajectory(asked), api.conversation(asked), api.raw(asked)
+        add(base, head)
+        add(f"{base}/conversation", conversation)
+        add(f"{base}/raw", msgspec.json.decode(raw.body))
+        if head.has_transitions:
+            add(f"{base}/transitions", api.transitions(asked))
+        self._images(conversation.messages)
+        for whole, shown in zip(api.whole_messages(asked), conversation.messages):
+            if whole != shown:
+                add(f"{base}/message/{whole.index}", whole)
+        if head.has_tokens:
             self._tokens(asked, base)
-        outline = {each["op_id"]: each for each in self._loaded.ops(trajectory_id)}
+        outline = {int(each.op_id): each for each in head.outline}
         left_bytes = _MAX_PAYLOAD_BYTES
         for op in self._loaded.trajectory(trajectory_id).walk():
             if op.op_id in outline:
-                left_bytes -= outline[op.op_id]["payload_bytes"]
+                left_bytes -= outline[op.op_id].payload_bytes
                 if left_bytes >= 0:
                     self._op(f"{base}/op/{op.op_id}", op, outline[op.op_id])
                 else:
@@ -160,12 +159,14 @@ class _Collecting:
         start, total = 0, 1
         while start < total:
             arguments = requests.TokensRequest(start=start, end=start + api.MOST_TOKENS)
-            answer = self._archive.add(f"{base}/tokens {start}", api.tokens(asked._replace(arguments=arguments)).body)
-            start, total = start + api.MOST_TOKENS, answer["total"]
+            answer = api.tokens(asked._replace(arguments=arguments))
+            self._archive.add(f"{base}/tokens {start}", answer)
+            start, total = start + api.MOST_TOKENS, answer.total
 
-    def _op(self, base: str, op: Op, outline: Row) -> None:
-        detail = self._archive.add(base, api.op_detail(op, outline).body)
-        for part in ("inputs", "outputs"):
+    def _op(self, base: str, op: Op, line: OutlineOp) -> None:
+        detail = self._archive.add(base, detail_of(op, line))
+        parts: tuple[Literal["inputs", "outputs"], ...] = ("inputs", "outputs")
+        for part in parts:
             waiting: list[tuple[list[str | int], Any]] = [([], detail[part])]
             seen: set[str] = set()
             while waiting:
@@ -179,23 +180,25 @@ class _Collecting:
                     if branch is not None:
                         waiting.append((path, branch))
 
-    def _branch(self, question: str, op: Op, part: str, path: list[str | int]) -> Any:
+    def _branch(self, question: str, op: Op, part: Literal["inputs", "outputs"], path: list[str | int]) -> Any:
         if self._branch_bytes > _MOST_BRANCH_BYTES:
             self._leave_out("payloads of which only the beginning is in the file")
             return None
         try:
-            body = api.op_branch(op, part, path).body
+            value = branch_of(getattr(op, part), path)
         except NotFoundError:  # a key that is no text: the viewer cannot ask for it either
             return None
-        self._branch_bytes += len(body)
-        return self._archive.add(question, body)["value"]
+        self._branch_bytes += len(api.encode(value))
+        self._archive.add(question, Branch(part, path, value))
+        return value
 
     def around(self, rows: Sequence[Row]) -> None:
         """What pages show of the store and the experiments of these trajectories."""
-        status = {**api.status_of(self._store, Writing(read_only=True)), "stores": []}
+        status = api.status_of(self._store, Writing(read_only=True))
         # Whose machine it was is nobody else's business; of what runs or was lost elsewhere, the pages show nothing.
-        status.update(store_path=status["store_name"], author="", running=0, lost=0, recording=False, incomplete=[])
-        self._archive.add("/api/status", encoded(wire.Status, status))
+        status.store_path, status.author, status.incomplete = status.store_name, "", []
+        status.running, status.lost, status.recording = 0, 0, False
+        self._archive.add("/api/status", status)
         steps: dict[tuple[str, str], set[int | None]] = {}
         for row in rows:
             steps.setdefault((row["project"], row["experiment"]), set()).add(row["step"])
@@ -204,28 +207,27 @@ class _Collecting:
 
     def _experiment(self, project: str, experiment: str, only: set[int | None] | None = None) -> None:
         arguments = requests.ExperimentRequest(project=project, experiment=experiment)
-        body = api.experiment(self._asked(arguments)).body
+        answer = api.experiment(self._asked(arguments))
         if only is not None:
-            answer = msgspec.json.decode(body)
-            for name in ("training", "validation"):
-                answer[name] = _of_steps(answer[name], only)
-            body = msgspec.json.encode({**answer, "runs": []})
-        self._archive.add(f"/api/experiment {project} {experiment}", body)
+            answer.training, answer.validation = _of_steps(answer.training, only), _of_steps(answer.validation, only)
+            answer.runs = []
+        self._archive.add(f"/api/experiment {project} {experiment}", answer)
 
     def group(self, ids: Sequence[str]) -> None:
         """The listings of a group."""
         named = f"trajectory_id in ({', '.join(repr(each) for each in ids)})"
         arguments = requests.PageRequest(where=named, all_runs=True, order="rollout_n", limit=len(ids))
-        self._archive.add("/api/trajectories", api.trajectories(self._asked(arguments)).body)
+        self._archive.add("/api/trajectories", api.trajectories(self._asked(arguments)))
         arguments.order = None
-        self._archive.add("/api/groups", api.groups(self._asked(arguments)).body)
+        self._archive.add("/api/groups", api.groups(self._asked(arguments)))
 
     def group_records(self, row: Row) -> list[str]:
         """What was recorded for the group of this rollout as a whole; returns their ids."""
         place = {name: row[name] for name in ("project", "experiment", "step", "validate", "run")}
         arguments = requests.ScopeRequest(**place, sample_index=str(row["sample_index"]))
-        answer = self._archive.add("/api/group_records", api.group_records(self._asked(arguments)).body)
-        ids = [record["trajectory_id"] for record in answer["records"]]
+        answer = api.group_records(self._asked(arguments))
+        self._archive.add("/api/group_records", answer)
+        ids = [record.trajectory_id for record in answer.records]
         for each in ids:
             self.trajectory(each)
         return ids
@@ -235,23 +237,21 @@ class _Collecting:
         chosen = [tuple(ids), *(combinations(ids, 2) if len(ids) > 2 else ())]
         for each in chosen:
             comparison = compare([self._loaded.trajectory(trajectory_id) for trajectory_id in each])
-            answer = self._archive.add(
-                f"/api/compare {','.join(sorted(each))}",
-                api.comparison_of(comparison, [self._loaded] * len(each), [None] * len(each)).body,
-            )
-            for row in answer["rows"]:
-                for turn in row["turns"]:
-                    self._images(() if turn is None else turn["messages"])
+            answer = side_by_side(comparison, [self._loaded.tokens(trajectory_id) for trajectory_id in each])
+            self._archive.add(f"/api/compare {','.join(sorted(each))}", answer)
+            for row in answer.rows:
+                for turn in row.turns:
+                    self._images(() if turn is None else turn.messages)
 
     def experiments(self) -> None:
         """The newest experiments of the store."""
         self.around([])
-        rows = [{**row, "store": None} for row in experiment_overview(self._store)]
-        rows.sort(key=lambda row: row["last_seen_ns"], reverse=True)
-        self._archive.add("/api/experiments", encoded(wire.Experiments, {"rows": rows}))
-        for row in rows[:_MOST_EXPERIMENTS]:
-            self._experiments.append((row["project"], row["experiment"]))
-            self._experiment(row["project"], row["experiment"])
+        answer = api.experiments(self._asked())
+        answer.rows.sort(key=lambda row: row.last_seen_ns, reverse=True)
+        self._archive.add("/api/experiments", answer)
+        for row in answer.rows[:_MOST_EXPERIMENTS]:
+            self._experiments.append((row.project, row.experiment))
+            self._experiment(row.project, row.experiment)
 
     def shared(self, kind: Kind, rows: Sequence[Row], records: Sequence[str] = ()) -> SharedFile:
         ids = [row["trajectory_id"] for row in rows]
@@ -282,7 +282,7 @@ class _Collecting:
             return trajectories[0]._repr_html_()
         return compare(trajectories)._repr_html_()
 
-    def _images(self, messages: Sequence[dict[str, Any]]) -> None:
+    def _images(self, messages: Sequence[Message]) -> None:
         for name in _blobs(messages):
             if self._archive.has_image(name):
                 continue
@@ -303,17 +303,16 @@ class _Collecting:
         return api.Asked(self._store, self._loaded, arguments, path, Writing(read_only=True), self._stores, None)
 
 
-def _of_steps(series: dict[str, Any], steps: set[int | None]) -> dict[str, Any]:
+def _of_steps(series: Series, steps: set[int | None]) -> Series:
     """The columns of a series at these steps alone."""
-    at = [index for index, step in enumerate(series["step"]) if step in steps]
-    count = len(series["step"])
+    at = [index for index, step in enumerate(series.step) if step in steps]
 
     def cut(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: cut(each) for name, each in value.items()}
-        return [value[index] for index in at] if isinstance(value, list) and len(value) == count else value
+        return [value[index] for index in at]
 
-    return {name: cut(value) for name, value in series.items()}
+    return Series(**{name: cut(value) for name, value in msgspec.structs.asdict(series).items()})
 
 
 def _stubs(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
@@ -333,19 +332,9 @@ def _stubs(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
             yield from _stubs(item, [*path, key])
 
 
-def _parts(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from message["parts"]
-    for call in message["calls"]:
-        yield call["arguments"]
-        yield from call.get("result", ())
-
-
-def _is_cut(message: dict[str, Any]) -> bool:
-    return any(part.get("chars", 0) > len(part.get("text", "")) for part in _parts(message))
-
-
-def _blobs(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _blobs(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
-        for part in _parts(message):
-            if part.get("blob") is not None:
-                yield part["blob"]
+        of_calls = [part for call in message.calls for part in (call.arguments, *call.result)]
+        for part in (*message.parts, *of_calls):
+            if part.blob is not None:
+                yield part.blob

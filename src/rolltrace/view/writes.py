@@ -18,7 +18,8 @@ from starlette.requests import Request
 
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.files import write_problem
-from rolltrace.view import requests, wire
+from rolltrace.query.model.store import Passing, Written
+from rolltrace.view import requests
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -50,8 +51,8 @@ class Write(NamedTuple):
 
 
 WRITES = (
-    Write("label", "/api/label", requests.LabelRequest, wire.Written, "Give labels or a note, or take them back"),
-    Write("pass", "/api/pass", requests.PassRequest, wire.Passing, "Store what pass means in an experiment"),
+    Write("label", "/api/label", requests.LabelRequest, Written, "Give labels or a note, or take them back"),
+    Write("pass", "/api/pass", requests.PassRequest, Passing, "Store what pass means in an experiment"),
 )
 _PATH = re.compile(rf"(?:/s/[^/]+)?(?:{'|'.join(re.escape(each.path) for each in WRITES)})")
 
@@ -111,7 +112,7 @@ async def body_of(request: Request, kind: type[T]) -> T:
         raise ConfigError(f"the body cannot be read: {str(error).replace('$.', '')}") from None
 
 
-def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) -> wire.Written:
+def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) -> Written:
     """Give some trajectories a label, or take it back.
 
     Raises:
@@ -126,10 +127,10 @@ def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) 
     author = wanted.author or login_name()
     for trajectory_id in wanted.trajectory_ids:
         store.label(trajectory_id, wanted.name, wanted.value, author=author, op_id=op_id)
-    return wire.Written(len(wanted.trajectory_ids), author)
+    return Written(len(wanted.trajectory_ids), author)
 
 
-def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> wire.Passing:
+def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> Passing:
     """Store what pass means in an experiment.
 
     Raises:
@@ -138,12 +139,12 @@ def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> 
     """
     if (why := writing.refusal(store.path)) is not None:
         raise WriteRefused(why, "rolltrace groups --term NAME --save")
-    from rolltrace.view import shapes  # late: see view.lanes
+    from rolltrace.query.model.rows import passing  # late: see view.lanes
 
     (meaning,) = store.set_pass(
         project=wanted.project, experiment=wanted.experiment, term=wanted.term, threshold=wanted.threshold
     )
-    return msgspec.convert(shapes.passing(meaning), wire.Passing)
+    return passing(meaning)
 
 
 def _whole(text: str) -> int:

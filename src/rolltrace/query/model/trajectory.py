@@ -6,8 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rolltrace.view.wire.lists import Cell, GroupRecord, TrajectoryRow
-from rolltrace.view.wire.store import Json, Kind, Number
+from rolltrace.query.model import Json, Number
+from rolltrace.query.model.lists import Cell, GroupRecord, TrajectoryRow
+from rolltrace.query.model.store import Kind
 
 
 class SampleStep(Struct):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-Number = float | Literal["nan", "inf", "-inf"]
-Json = Any
+from rolltrace.query.model import Number
+
 State = Literal["recording", "ended", "interrupted"]
 Pace = Literal["unknown", "fine", "slow", "hung"]
 Kind = Literal["llm", "aux_llm", "tool", "env", "reward", "other"]

@@ -6,9 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rolltrace.view.wire.lists import TrajectoryRow
-from rolltrace.view.wire.store import Json
-from rolltrace.view.wire.trajectory import Message
+from rolltrace.query.model import Json
+from rolltrace.query.model.lists import TrajectoryRow
+from rolltrace.query.model.trajectory import Message
 
 
 class CompareTurn(Struct):

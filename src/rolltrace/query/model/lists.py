@@ -6,7 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rolltrace.view.wire.store import Json, Number, OlderRuns, Passing
+from rolltrace.query.model import Json, Number
+from rolltrace.query.model.store import OlderRuns, Passing
 
 
 class Cell(Struct):
