@@ -91,26 +91,26 @@ def test_a_group_has_the_records_of_its_newest_run(tmp_path: Path) -> None:
     assert [each.run for each in store.group_records(1, 7)] == ["second"]
     assert [each.run for each in store.group_records(1, 7, run="first")] == ["first"]
     assert len(store.group_records(1, 7, all_runs=True)) == 2
-    assert [each["run"] for each in group_record_list(store, Scope(step=1))] == ["second"]
-    assert [each["run"] for each in group_record_list(store, Scope(step=1, run="first"))] == ["first"]
+    assert [each.run for each in group_record_list(store, Scope(step=1))] == ["second"]
+    assert [each.run for each in group_record_list(store, Scope(step=1, run="first"))] == ["first"]
     assert len(group_record_list(store, Scope(all_runs=True))) == 2
 
 
 def test_they_are_listed_with_their_number_of_ops(store: Store) -> None:
     listed = group_record_list(store, Scope(step=1))
-    assert [(each["name"], each["sample_index"], each["ops"], each["errors"]) for each in listed] == [
-        ("preferences", 7, 1, 0),
-        ("preferences", 8, 1, 0),
+    assert [(each.name, each.sample_index, each.ops, each.errors) for each in listed] == [
+        ("preferences", "7", 1, 0),
+        ("preferences", "8", 1, 0),
     ]
 
 
 def test_the_outline_of_a_rollout_has_them_and_they_have_one_too(store: Store) -> None:
     (row,) = store.trajectories(sample_index=7, rollout_n=0).rows()
     (record,) = outline_of(store, row["trajectory_id"]).group_records
-    outline = outline_of(store, record["trajectory_id"][:12])
-    assert (outline.is_group, outline.row["name"], outline.row["sample_index"]) == (True, "preferences", 7)
-    assert [op["name"] for op in outline.ops] == ["judge"]
-    assert [cell["rollout_n"] for cell in outline.siblings] == [0, 1]
+    outline = outline_of(store, record.trajectory_id[:12])
+    assert (outline.is_group, outline.row.name, outline.row.sample_index) == (True, "preferences", "7")
+    assert [op.name for op in outline.outline] == ["judge"]
+    assert [cell.rollout_n for cell in outline.siblings] == [0, 1]
     assert outline.group_records == [record]
 
 

@@ -70,7 +70,7 @@ def test_older_runs_are_counted_and_can_be_asked_for(demo: Store) -> None:
 def test_facets_of_nothing_are_empty(demo: Store) -> None:
     facets = facets_of(demo, Scope(experiment="none"))
     assert (facets.total, facets.facets) == (0, [])
-    assert all(histogram["counts"] == [] for histogram in facets.histograms)
+    assert all(histogram.counts == [] for histogram in facets.histograms)
 
 
 def test_a_tag_of_any_name_and_type_can_be_narrowed_down_to(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_tag_of_any_name_and_type_can_be_narrowed_down_to(tmp_path: Path) -> N
     with rolltrace.rollout_trace_attr(1, 1, 0, **tags):
         pass
     store = rolltrace.open(tmp_path)
-    found = {facet["field"]: facet["values"][0]["where"] for facet in facets_of(store, Scope()).facets}
+    found = {facet.field: facet.values[0].where for facet in facets_of(store, Scope()).facets}
     for name in ("tag.'it''s'", "tag.'a b/~'", "tag.yes", "tag.n"):
         assert trajectory_page(store, Scope(where=found[name])).total == 1, found[name]
     assert "tag.list" not in found

@@ -107,9 +107,9 @@ def test_a_filter_finds_what_passed(store: Store) -> None:
 
 def test_facets_count_what_passed(store: Store) -> None:
     def counts(**asked: Any) -> dict[str, int]:
-        (facet,) = [each for each in facets_of(store, Scope(step=1, **asked)).facets if each["field"] == "passed"]
-        assert {value["where"] for value in facet["values"]} <= {"passed = true", "passed = false"}
-        return {value["value"]: value["count"] for value in facet["values"]}
+        (facet,) = [each for each in facets_of(store, Scope(step=1, **asked)).facets if each.field == "passed"]
+        assert {each.where for each in facet.values} <= {"passed = true", "passed = false"}
+        return {each.value: each.count for each in facet.values}
 
     assert counts() == {"true": 4}
     assert counts(threshold=0.9) == {"true": 2, "false": 2}

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from rolltrace.query import OpTokens, Store, token_sequence
-from rolltrace.query.sequence import CallTokens, sequence_of
+from array import array
+from collections.abc import Sequence
+
+from rolltrace.query import Store, token_sequence
+from rolltrace.query.sequence import PackedCall, sequence_of
 
 
-def call(op_id: int, prompt: str, response: str, *, text: bool = True, version: int = 0) -> CallTokens:
+def packed(numbers: Sequence[int]) -> bytes:
+    return array("i", numbers).tobytes()
+
+
+def call(op_id: int, prompt: str, response: str, *, text: bool = True, version: int = 0) -> PackedCall:
     """A call whose tokens are letters."""
-    tokens = OpTokens(
-        op_id, "generate", [ord(each) for each in prompt], [ord(each) for each in response],
-        [-float(op_id)] * len(response), [1] * len(response), prompt if text else None, response if text else None,
-        [1] * len(prompt + response) if text else None,
+    return PackedCall(
+        str(op_id), version, packed([ord(each) for each in prompt]), packed([ord(each) for each in response]),
+        packed([1] * len(prompt + response)) if text else b"", prompt if text else None, response if text else None,
+        [-float(op_id)] * len(response), [1] * len(response),
     )  # fmt: skip
-    return CallTokens(tokens, version)
 
 
 def test_each_prompt_adds_what_it_has_more() -> None:
@@ -32,7 +38,7 @@ def test_a_prompt_that_was_tokenised_anew_is_a_break_with_both_versions() -> Non
     found = sequence_of([call(1, "ask", "ABC"), call(2, "askAXY+", "D")])
     (only,) = found.breaks
     assert found.text == "askABCXY+D"  # what was produced stays, the new version follows
-    assert (only.at, only.turn, only.op_id, only.first_difference) == (6, 1, 2, 4)
+    assert (only.at, only.turn, only.op_id, only.first_difference) == (6, 1, "2", 4)
     assert (only.before_text, only.after_text) == ("BC", "XY+")
     assert (only.before_total, only.after_total) == (2, 3)
 
@@ -57,14 +63,13 @@ def test_tokens_without_text_take_no_characters() -> None:
 
 
 def test_a_character_of_several_tokens_belongs_to_the_last_of_them() -> None:
-    tokens = OpTokens(1, "generate", [1], [2, 3, 4], None, None, "a", "é🎉", [1, 0, 1, 1])
-    found = sequence_of([CallTokens(tokens, None)])
+    call = PackedCall("1", None, packed([1]), packed([2, 3, 4]), packed([1, 0, 1, 1]), "a", "é🎉", None, None)
+    found = sequence_of([call])
     assert (found.text, found.piece_chars) == ("aé🎉", [1, 0, 1, 1])
 
 
 def test_missing_and_short_columns_are_filled_with_none() -> None:
-    tokens = OpTokens(1, "generate", None, [5, 6, 7], [-1.0], [1, 0], None, None, None)
-    found = sequence_of([CallTokens(tokens, None)])
+    found = sequence_of([PackedCall("1", None, b"", packed([5, 6, 7]), b"", None, None, [-1.0], [1, 0])])
     assert found.logprobs == [-1.0, None, None]
     assert found.mask == [1, 0, None]
     assert found.trained == 2
@@ -81,10 +86,10 @@ def test_the_minimap_keeps_the_least_likely_of_each_stretch() -> None:
 
 def test_a_finding_has_a_place_in_the_sequence() -> None:
     found = sequence_of([call(1, "ask", "ABCD"), call(2, "askX", "EF")])
-    assert found.place_of("prefix_break", 2, {}) == 7
-    assert found.place_of("repetition", 1, {"unit": "token", "start": 2}) == 5
-    assert found.place_of("cut_by_length", 1, {}) == 6
-    assert found.place_of("tool_error", 99, {}) is None
+    assert found.place_of("prefix_break", "2", {}) == 7
+    assert found.place_of("repetition", "1", {"unit": "token", "start": 2}) == 5
+    assert found.place_of("cut_by_length", "1", {}) == 6
+    assert found.place_of("tool_error", "99", {}) is None
 
 
 def test_a_trajectory_gives_its_sequence(demo: Store) -> None:

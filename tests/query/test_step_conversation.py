@@ -71,14 +71,15 @@ def test_the_conversation_is_that_of_the_steps(store: Store) -> None:
     assert [(each.role, each.turn) for each in shown] == [
         ("system", 0), ("user", 0), ("assistant", 0), ("user", 1), ("assistant", 1)
     ]  # fmt: skip
-    assert [each.op.name for each in shown if each.op is not None] == ["sample", "sample"]
+    names = {str(op.op_id): op.name for op in trajectory.walk()}
+    assert [names[each.op_id] for each in shown if each.op_id is not None] == ["sample", "sample"]
 
 
 def test_it_is_found_and_exported(store: Store) -> None:
     assert [row["rollout_n"] for row in store.trajectories(where="text ~ 'SEVEN'")] == [1]
     assert len(store.trajectories(where="text !~ 'two more'")) == 0
     (hit,) = search_text(store, "seven").hits
-    assert [(each["where"], each["match"], each["turn"]) for each in hit["matches"]] == [("text", "seven", 1)]
+    assert [(each.where, each.match, each.turn) for each in hit.matches] == [("text", "seven", 1)]
     lines = exported(store, "sft")
     assert [line["messages"][-1]["content"] for line in lines] == ["six", "seven"]
     (pair,) = exported(store, "dpo")

@@ -89,9 +89,15 @@ def find_trajectory(store: Store, trajectory_id: str) -> Place:
         return Place(record["trajectory_id"], record["step"])
 
 
-def outline_of(store: Store, trajectory: Trajectory) -> model.TrajectoryHead:
-    """A trajectory, or a group record, without its payloads."""
-    of, step = trajectory, trajectory.step
+def outline_of(store: Store, trajectory: Trajectory | str) -> model.TrajectoryHead:
+    """A trajectory, or a group record, without its payloads; of its id, a prefix is enough.
+
+    Raises:
+        NotFoundError: no trajectory has this id.
+        QueryError: several begin with it.
+    """
+    of = store.trajectory(trajectory) if isinstance(trajectory, str) else trajectory
+    step = of.step
     row = listing_row(of.to_row())
 
     def ask(kind: type[T], sql: str, *values: Any, everywhere: bool = False) -> list[T]:

@@ -75,6 +75,10 @@ class TokenSequence:
             for at in range(each.start, each.end)
         )
 
+    def char_offsets(self) -> list[int]:
+        """Where in the text each token begins, and at last where the text ends."""
+        return list(accumulate(self.piece_chars, initial=0))
+
     def least_likely(self, count: int) -> list[int]:
         """The indexes of the tokens with the smallest logprobs."""
         finite = ((value, at) for at, value in enumerate(self.logprobs) if value is not None and math.isfinite(value))
@@ -96,7 +100,7 @@ class TokenSequence:
         """Tokens start to end, and what is known of all of them."""
         end = min(end, len(self))
         start = min(start, end)
-        offsets = list(accumulate(self.piece_chars, initial=0))
+        offsets = self.char_offsets()
         has_text = any(each.has_text for each in self.segments)
 
         def text(begin: int, until: int) -> str | None:
