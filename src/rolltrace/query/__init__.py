@@ -68,7 +68,9 @@ if TYPE_CHECKING:
     from rolltrace.query.limits import Limit
     from rolltrace.query.limits import check_limit as check_limit
     from rolltrace.query.op import Op, OpTokens, TokenUsage
-    from rolltrace.query.outline import Place, detail_of, find_trajectory, ops_of, outline_of, same_sample
+    from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of
+    from rolltrace.query.outline import detail_of as detail_of
+    from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
     from rolltrace.query.passes import verdicts_of as verdicts_of
@@ -83,7 +85,8 @@ if TYPE_CHECKING:
     from rolltrace.query.search import search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
     from rolltrace.query.series import step_series
-    from rolltrace.query.shown_messages import messages_of_trajectory, shorten
+    from rolltrace.query.shown_messages import messages_of_trajectory
+    from rolltrace.query.shown_messages import shorten as shorten
     from rolltrace.query.trajectory import Trajectory
     from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
@@ -181,7 +184,6 @@ __all__ = [
     "compare",
     "compile_where",
     "complete_filter",
-    "detail_of",
     "experiment_overview",
     "experiment_states",
     "facets_of",
@@ -195,9 +197,7 @@ __all__ = [
     "outline_of",
     "pulse_of",
     "read_image",
-    "same_sample",
     "search_text",
-    "shorten",
     "side_by_side",
     "step_series",
     "store_status",
