@@ -10,30 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import ConfigError, NotFoundError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
-from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning, PassRule
-from rolltrace.query.arguments import conditions_of, order_of, whole
-from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
-from rolltrace.query.filters import compile_where
+from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning
+from rolltrace.query.arguments import conditions_of, whole
 from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.groups import group_question, record_with_prefix, records_of, records_where
-from rolltrace.query.pages import (
-    DEFAULT_ORDER,
-    LAST_ORDER,
-    PageBounds,
-    Wanted,
-    count_question,
-    cut_steps,
-    listing_question,
-    rows_of,
-    steps_question,
-)
-from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
+from rolltrace.query.listing import list_trajectories
+from rolltrace.query.passes import pass_meanings, resolve_rule, rule_text_sql, with_rule
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.result import IS_INT, Result
-from rolltrace.query.runs import choose_runs
+from rolltrace.query.runs import OlderRuns, choose_runs
+from rolltrace.query.scope import Scope
 from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sql_store import SqlStore
-from rolltrace.query.views import NEWEST, chosen
 from rolltrace.record import SampleIndex, score_body
 from rolltrace.tables import TableStore, address_in, home_folder, write_pass_rule
 
@@ -88,11 +76,8 @@ class Store(SqlStore):
         `superseded` is how many of its trajectories are left out elsewhere, because a newer run reached the same step.
         """
         where, values = conditions_of(experiment=experiment, project=project)
-        return self._explained(
-            self._ask(RUNS.format(where=where), values, plain=True),
-            "runs",
-            {"experiment": experiment, "project": project},
-        )
+        answer = self._ask(RUNS.format(where=where), values, plain=True)
+        return self._explained(answer, "runs", Scope(project, experiment))
 
     def steps(
         self,
@@ -111,14 +96,16 @@ class Store(SqlStore):
         or more in which all are the same: those teach GRPO nothing. Of each step the newest run counts, unless `run`
         names one; with `all_runs`, each run of a step has a row.
         """
+        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
+        scope = Scope(project, experiment, run=run, all_runs=all_runs)
         where, values = conditions_of(experiment=experiment, project=project)
         runs = choose_runs("t", run, all_runs)
-        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
         once = "" if rule is None else f"WITH {', '.join(with_rule(rule))} "
-        sql = once + STEPS.format(where=f"{where} AND {runs.sql}")
+        rule_text = rule_text_sql(self._engine.pass_rules, rule)
+        sql = once + STEPS.format(where=f"{where} AND {runs.sql}", pass_rule=rule_text)
         answer = self._ask(sql, values + runs.parameters, plain=True)
-        asked = {"experiment": experiment, "project": project, "run": run}
-        return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
+        answer.older_runs = scope.older_runs(self)
+        return self._explained(answer, "steps", scope)
 
     def trajectories(
         self,
@@ -161,76 +148,12 @@ class Store(SqlStore):
             FilterError: the filter cannot be understood.
             QueryError: there is no such column to sort by, or no reward has the term.
         """
-        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
-        conditions, values = conditions_of(
-            step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
-            project=project,
-        )  # fmt: skip
-        asked = {
-            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
-            "rollout_n": rollout_n, "validate": validate, "run": run,
-        }  # fmt: skip
-        return self._list(conditions, values, asked, all_runs, where, order, limit, offset, last, rule)
-
-    def _list(
-        self,
-        conditions: str,
-        values: list[Any],
-        asked: dict[str, Any],
-        all_runs: bool,
-        where: str | None = None,
-        order: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-        last: int | None = None,
-        rule: PassRule | None = None,
-    ) -> Result:
-        """The trajectories that meet some conditions; `asked` is what these were made of."""
-        step = asked["step"]
-        predicate = compile_where(where)
-        runs = choose_runs("t", asked["run"], all_runs, predicate.fields)
-        limit, last = (None if each is None else whole(name, each) for name, each in (("limit", limit), ("last", last)))
-        offset = whole("offset", offset or 0)
-        ordered = order_of(
-            order or DEFAULT_ORDER, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), LAST_ORDER, TRAJECTORY_HEADERS
+        resolve_rule(self, term, threshold, project=project, experiment=experiment)
+        scope = Scope(
+            project, experiment, step, sample_index, validate, run, all_runs, where, term, threshold, rollout_n
         )
-        only = None if step is None else whole("step", step)
-        wanted = Wanted(conditions, values, runs, predicate, only, rule)
-        is_plain = where is None and asked["sample_index"] is None and asked["rollout_n"] is None
-        page = PageBounds(ordered, limit, offset, last)
-        if page.is_short and is_plain and order is None:
-            answer = self._ask_page(wanted, page)
-        elif page.is_short:
-            answer = self._ask_few(wanted, page)
-        else:
-            answer = self._ask(*listing_question(wanted, page).whole_rows(), only)
-            answer._count = lambda: self._count(wanted)
-        answer._has_tags = True
-        before, matching = chosen(conditions, predicate.sql)
-        every = values + predicate.parameters
-        answer = self._with_older_runs(answer, runs, matching, every, with_rule(rule, before), only)
-        return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
-
-    def _ask_page(self, wanted: Wanted, page: PageBounds) -> Result:
-        """Some rows in the usual order, from the steps that have them; the others are only counted."""
-        steps = self._ask(*steps_question(wanted), wanted.step, plain=True).rows()
-        cut = cut_steps(steps, page)
-        question = listing_question(wanted, cut.page, cut.newest)
-        answer = self._ask(*question.whole_rows(), self.scope_of(cut.steps), plain=True)
-        answer._count = lambda: cut.total
-        return answer
-
-    def _ask_few(self, wanted: Wanted, page: PageBounds) -> Result:
-        """Some rows: found by few columns, and read whole from the steps that they are in."""
-        keys = self._ask(*listing_question(wanted, page).keys(), wanted.step, plain=True).rows()
-        answer = self._ask(*rows_of(keys), self.scope_of(keys), plain=True)
-        answer._count = (lambda: int(keys[0]["n"])) if keys else (lambda: self._count(wanted))
-        return answer
-
-    def _count(self, wanted: Wanted) -> int:
-        sql, values = count_question(wanted)
-        (row,) = self._ask(sql, values, wanted.step, plain=True).rows()
-        return int(row["n"] or 0)
+        answer = list_trajectories(self, scope, order=order, limit=limit, offset=offset, last=last)
+        return self._paged(self._explained(answer, "trajectories", scope), limit, offset)
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; a prefix of its id is enough.
@@ -266,13 +189,9 @@ class Store(SqlStore):
         all_runs: bool = False,
     ) -> Result:
         """All rollouts of one sample in one step, without the branches of sub-agents and compactions."""
-        places: dict[str, Any] = {
-            "step": step, "sample_index": sample_index, "rollout_n": None, "validate": validate,
-            "experiment": experiment, "project": project,
-        }  # fmt: skip
-        conditions, values = conditions_of(**places)
-        rollouts = f"{conditions} AND t.{IS_ROLLOUT}"
-        return self._list(rollouts, values, {**places, "run": run}, all_runs, order="rollout_n,start_ns")
+        scope = Scope(project, experiment, step, sample_index, validate, run, all_runs)
+        answer = list_trajectories(self, scope, order="rollout_n,start_ns", also=f"t.{IS_ROLLOUT}")
+        return self._explained(answer, "trajectories", scope)
 
     def group_records(
         self,
@@ -342,14 +261,12 @@ class Store(SqlStore):
         )  # fmt: skip
         only = None if step is None else whole("step", step)
         answer = self._ask(question.sql, question.parameters, only, plain=only is not None)
-        answer = self._with_older_runs(
-            answer, question.runs, question.older, question.older_parameters, question.before, only
-        )
-        asked = {
-            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
-            "validate": validate, "run": run,
-        }  # fmt: skip
-        return self._paged(self._explained(answer, "groups", asked, question.predicate), limit, 0)
+        scope = Scope(project, experiment, step, sample_index, validate, run, all_runs)
+        if question.runs.hides and scope.older_runs(self).trajectories:
+            (row,) = self._ask(question.older_sql, question.older_parameters, only, plain=True)
+            answer.older_runs = OlderRuns(row["n"], row["runs"])
+        answer = self._explained(answer, "groups", scope, question.predicate)
+        return self._paged(answer, limit, 0)
 
     def history(
         self,
@@ -368,8 +285,9 @@ class Store(SqlStore):
             "ORDER BY project, experiment, step NULLS LAST, validate",
             values + runs.parameters,
         )
-        asked = {"sample_index": sample_index, "experiment": experiment, "run": run}
-        return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
+        scope = Scope(experiment=experiment, sample_index=sample_index, run=run, all_runs=all_runs)
+        answer.older_runs = scope.older_runs(self)
+        return self._explained(answer, "steps", scope)
 
     def pass_meanings(
         self,

@@ -112,10 +112,8 @@ class GroupQuestion(NamedTuple):
 
     sql: str
     parameters: list[Any]
-    before: list[str]
-    """What both begin with."""
-    older: str
-    """Selects the trajectories of the groups of all runs."""
+    older_sql: str
+    """How many trajectories of how many older runs it leaves out."""
     older_parameters: list[Any]
     runs: RunChoice
     predicate: Predicate | None
@@ -154,6 +152,9 @@ def group_question(
         f"WITH {', '.join(before)} SELECT * FROM ("
         f"SELECT {', '.join(columns)} FROM groups g WHERE {conditions} AND {runs.sql}) t ORDER BY {ordered}{paging}"
     )
-    older = f"(SELECT run, superseded, unnest(range(size)) FROM groups g WHERE {conditions}) t WHERE true"
+    older = (
+        f"WITH {', '.join(before)} SELECT coalesce(sum(size), 0)::BIGINT AS n, "
+        f"count(DISTINCT coalesce(run, '')) AS runs FROM groups g WHERE {conditions} AND superseded"
+    )
     parameters = [*parameters, *values]
-    return GroupQuestion(sql, [*parameters, *runs.parameters], before, older, parameters, runs, predicate)
+    return GroupQuestion(sql, [*parameters, *runs.parameters], older, parameters, runs, predicate)

@@ -56,12 +56,20 @@ def judged_select(
     terms = sorted({rule.term for rule in (*rules.values(), other) if rule.term is not None})
     cases = [(_is_of(experiment), rule) for experiment, rule in sorted(rules.items())]
     passed = _choose([(where, _verdict(rule, terms)) for where, rule in cases], _verdict(other, terms))
-    text = _choose([(where, _literal(rule.text)) for where, rule in cases], _literal(other.text))
+    text = rule_text_sql(rules, everywhere)
     select = f"SELECT t.*, CASE WHEN t.reward IS NOT NULL THEN {passed} END AS _passed, {text} AS pass_rule"
     if not terms:
         return f"{select} FROM {listing} t"
     used = ", ".join(f"bool_or(map_contains(terms, {_literal(term)})) AS v{at}" for at, term in enumerate(terms))
     return f"{select} FROM {listing} t, (SELECT {used} FROM _listing WHERE terms IS NOT NULL) used"
+
+
+def rule_text_sql(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None) -> str:
+    """SQL: what pass means in the experiment of a row `t`, in words."""
+    if everywhere is not None:
+        return _literal(everywhere.text)
+    cases = [(_is_of(experiment), _literal(rule.text)) for experiment, rule in sorted(rules.items())]
+    return _choose(cases, _literal(NOT_CHOSEN.text))
 
 
 def pass_views(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None) -> dict[str, str]:

@@ -46,14 +46,13 @@ SELECT t.project, t.experiment, t.step, t.validate,
     min(t.start_ns) AS start_ns,
     max(t.end_ns) AS end_ns,
     t.run,
-    any_value(t.pass_rule) AS pass_rule
+    {{pass_rule}} AS pass_rule
 FROM (
     SELECT {", ".join(GROUP_KEY)}, superseded, count(*) AS trajectories,
         count(*) FILTER (status = 'error') AS errors, count(*) FILTER (status = 'running') AS running,
         count(reward) AS scored, sum(reward) AS reward_sum, min(reward) AS reward_min, max(reward) AS reward_max,
         count(*) FILTER (_passed) AS passed, count(_passed) AS judged, sum(turns) AS turns,
         min(t.start_ns) AS start_ns, max(t.start_ns) AS newest_ns, max(t.end_ns) AS end_ns,
-        any_value(pass_rule) AS pass_rule,
         sample_index IS NOT NULL AND {ZERO_VARIANCE} AS zero_variance
     FROM _judged t WHERE {{where}} GROUP BY {", ".join(GROUP_KEY)}, superseded
 ) t

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
 Row = dict[str, Any]
-_OLDER = "SELECT coalesce(sum(trajectories), 0)::BIGINT AS n, count(DISTINCT coalesce(run, '')) AS runs FROM _steps t"
+_OLDER = "SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {rows}"
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,21 @@ class Scope:
     """What pass means, with `threshold`, instead of what is stored with the experiments."""
     threshold: float | None = None
 
-    def selected(self) -> Selected:
-        """As pieces of SQL.
+    rollout_n: int | None = None
+
+    def selected(self, also: str = "true") -> Selected:
+        """As pieces of SQL; `also` is one more condition on a trajectory `t`.
 
         Raises:
             FilterError: the filter cannot be understood.
         """
         conditions, values = conditions_of(
             project=self.project, experiment=self.experiment, step=self.step, sample_index=self.sample_index,
-            validate=self.validate,
+            rollout_n=self.rollout_n, validate=self.validate,
         )  # fmt: skip
         predicate = compile_where(self.where)
         runs = choose_runs("t", self.run, self.all_runs, predicate.fields)
-        before, rows = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
+        before, rows = chosen(f"{conditions} AND {also} AND {runs.sql}", predicate.sql)
         if (rule := self.rule) is not None:
             before = with_rule(rule, before)
         step = None if self.step is None else whole("step", self.step)
@@ -69,21 +71,16 @@ class Scope:
         place = {"project": self.project, "experiment": self.experiment}
         return pass_meanings(store, **place, asked=resolve_rule(store, self.term, self.threshold, **place))
 
+    @property
+    def hides_older_runs(self) -> bool:
+        """Whether what a newer run has superseded is left out."""
+        return choose_runs("t", self.run, self.all_runs, compile_where(self.where).fields).hides
+
     def older_runs(self, store: Store) -> OlderRuns:
         """What is left out because a newer run reached the same step."""
-        predicate = compile_where(self.where)
-        if not choose_runs("t", self.run, self.all_runs, predicate.fields).hides:
+        if not self.hides_older_runs:
             return NO_OLDER_RUNS
-        if self.where is None and self.sample_index is None:
-            where, values = conditions_of(
-                project=self.project, experiment=self.experiment, step=self.step, validate=self.validate
-            )
-            (row,) = store._ask(f"{_OLDER} WHERE {where} AND t.superseded", values, self.step, plain=True)
-            return OlderRuns(row["n"], row["runs"])
-        every = replace(self, all_runs=True).selected()
-        (row,) = every.ask(
-            store, "SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {rows} AND t.superseded"
-        )
+        (row,) = replace(self, all_runs=True).selected("t.superseded").ask(store, _OLDER)
         return OlderRuns(row["n"], row["runs"])
 
 
@@ -95,8 +92,8 @@ class Selected(NamedTuple):
     parameters: list[Any]
     step: int | None
 
-    def ask(self, store: Store, sql: str, *more: Any, before: tuple[str, ...] = ()) -> list[Row]:
-        """The rows of a question.
+    def complete(self, sql: str, *more: Any, before: tuple[str, ...] = ()) -> tuple[str, list[Any]]:
+        """A statement and its parameters.
 
         `{rows}` in it stands for the trajectories, once. A question that needs them several times reads the table
         `selected` instead. `more` are the values of its own `?`, `before` further pieces of its WITH.
@@ -106,4 +103,8 @@ class Selected(NamedTuple):
             once.append(f"selected AS MATERIALIZED (SELECT t.* FROM {self.rows})")
         once += before
         clause = f"WITH {', '.join(once)} " if once else ""
-        return store._ask(clause + sql.replace("{rows}", self.rows), [*self.parameters, *more], self.step).rows()
+        return clause + sql.replace("{rows}", self.rows), [*self.parameters, *more]
+
+    def ask(self, store: Store, sql: str, *more: Any, before: tuple[str, ...] = ()) -> list[Row]:
+        """The rows of a question; the arguments are those of `complete`."""
+        return store._ask(*self.complete(sql, *more, before=before), self.step, plain=True).rows()

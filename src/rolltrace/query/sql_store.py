@@ -12,19 +12,19 @@ from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.query.damage import Stored
 from rolltrace.query.database import duckdb
 from rolltrace.query.engine import Engine
-from rolltrace.query.filters import Predicate
+from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.nothing import Asked, explain, missing_values, unknown_name
 from rolltrace.query.result import Result
-from rolltrace.query.runs import OlderRuns, RunChoice
+from rolltrace.query.scope import Scope
 from rolltrace.query.snapshot import ScopeKey
 from rolltrace.query.views import VIEWS
 from rolltrace.tables import Place
 
 S = TypeVar("S", bound="SqlStore")
 _SHORTEST_PREFIX = 4
-_HIDDEN = "SELECT coalesce(bool_or(superseded), false) AS hidden FROM _rows"
-"""Not as a condition: DuckDB would compare all trajectories of a moving step with all of its runs."""
+_NAMED = ("project", "experiment", "step", "sample_index", "rollout_n", "validate", "run")
+"""What an empty answer is explained by, besides its filter."""
 _PRAGMA = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*pragma\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -168,15 +168,14 @@ class SqlStore:
         """The answer to a question that has few rows."""
         return self._ask(sql, parameters, plain=True)
 
-    def _explained(
-        self, answer: Result, what: str, asked: Mapping[str, Any], predicate: Predicate | None = None
-    ) -> Result:
-        """The answer, which can say why it is empty."""
-        named = [Asked(name, value) for name, value in asked.items() if value is not None]
-        filtered = bool(named) or (predicate is not None and bool(predicate.fields))
-        if predicate is not None:
-            named += itertools.starmap(Asked, predicate.values)
-            self._teller.tell_unknown(self.unknown_names(predicate))
+    def _explained(self, answer: Result, what: str, scope: Scope, predicate: Predicate | None = None) -> Result:
+        """The answer to a question about a scope, which can say why it is empty; the predicate is that of its filter
+        if not given."""
+        predicate = predicate or compile_where(scope.where)
+        named = [Asked(name, getattr(scope, name)) for name in _NAMED if getattr(scope, name) is not None]
+        filtered = bool(named) or bool(predicate.fields)
+        named += itertools.starmap(Asked, predicate.values)
+        self._teller.tell_unknown(self.unknown_names(predicate))
         answer._explain = lambda: explain(self._ask_plainly, self.path, what, named, filtered=filtered)
         return answer
 
@@ -212,23 +211,4 @@ class SqlStore:
         """The answer, which blames the paging where it may be empty for that."""
         if limit == 0 or offset:
             answer._explain = lambda: f"no rows of the store {str(self.path)!r} with limit {limit} and offset {offset}"
-        return answer
-
-    def _with_older_runs(
-        self,
-        answer: Result,
-        runs: RunChoice,
-        older: str,
-        parameters: list[Any],
-        before: Sequence[str] = (),
-        step: int | None = None,
-    ) -> Result:
-        """The answer, which says how much of `older`, trajectories `t` of all runs, it leaves out."""
-        if runs.hides and self._ask(_HIDDEN, (), step, plain=True)[0]["hidden"]:
-            once = f"WITH {', '.join(before)} " if before else ""
-            sql = (
-                f"{once}SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {older} AND t.superseded"
-            )
-            (row,) = self._ask(sql, parameters, step, plain=True).rows()
-            answer.older_runs = OlderRuns(row["n"], row["runs"])
         return answer

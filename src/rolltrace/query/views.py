@@ -125,10 +125,6 @@ def chosen(conditions: str, predicate: str, views: Sequence[str] = ("latest_scor
     return Chosen(before, f"candidates t WHERE {predicate}")
 
 
-NEWEST = "_newest_ns"
-"""When the newest trajectory of the same experiment began, of those that were asked for: orders experiments by age."""
-
-
 def make_views(
     read: ReadTable, places: Iterable[Place], pass_rules: Mapping[Experiment, PassRule]
 ) -> dict[str, str | MakeSql]:
