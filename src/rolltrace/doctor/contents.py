@@ -16,8 +16,8 @@ from rolltrace._address import address_in
 from rolltrace._amounts import counted, duration, size
 from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
 from rolltrace.drain import find_waiting
-from rolltrace.files import open_private
-from rolltrace.journal import SegmentReader, journal_files, journal_folder, journal_folders
+from rolltrace.files import host_name, open_private
+from rolltrace.journal import SegmentReader, journal_files, journal_folder, journal_folders, undrained_elsewhere
 from rolltrace.tables import LOG, TABLE_SCHEMAS, find_torn_entry
 
 _FEW = 3
@@ -44,14 +44,14 @@ _ADVICE = {
 
 def check_hosts(store: Path) -> Iterator[Finding]:
     """Which hosts write to the store, and whether their clocks agree."""
-    from rolltrace.keeper import busy_hosts, other_hosts
-
-    others = other_hosts(store)
+    others = sorted(
+        folder for folder in (store / "journal").glob("*") if folder.is_dir() and folder.name != host_name()
+    )
     if others:
-        what = (
-            f"{counted(len(others) + 1, 'host')} share this store, {len(busy_hosts(store))} of the others with journals"
-        )
-        yield Finding("note", "hosts", what, ", ".join(others))
+        elsewhere = {host for host, _ in undrained_elsewhere(store)}
+        busy = sum(folder.name in elsewhere or any(folder.glob("*.seg")) for folder in others)
+        what = f"{counted(len(others) + 1, 'host')} share this store, {busy} of the others with journals"
+        yield Finding("note", "hosts", what, ", ".join(folder.name for folder in others))
     ahead: dict[str, float] = {}
     for path in journal_files(store):
         try:

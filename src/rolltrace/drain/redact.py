@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.drain.redact_text import MOST_SHORT, TextRedactor
+from rolltrace.drain.redact_text import MAX_SHORT, TextRedactor
 from rolltrace.drain.secret_names import Strength, is_secret
 from rolltrace.drain.secret_streams import joined_pieces, without_spread_secrets
 from rolltrace.drain.secret_values import SHORT_OPTIONS, find_command_passwords
 from rolltrace.journal import SegmentReader
 from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
-_MOST_PLAIN_LEVELS = 32
-_MOST_LEVELS = 256
+_MAX_PLAIN_LEVELS = 32
+_MAX_LEVELS = 256
 """As deep as JSON may be nested in the store."""
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
@@ -88,7 +88,7 @@ class Redactor(TextRedactor):
     def clean_json(self, value: Any) -> str | None:
         """As `json`, without copying the value: nearly all have no secrets and are what JSON can hold. None if not."""
         try:
-            return _encode_json(value).decode() if self._is_clean(value, _MOST_PLAIN_LEVELS) else None
+            return _encode_json(value).decode() if self._is_clean(value, _MAX_PLAIN_LEVELS) else None
         except ValueError:  # lone surrogates
             return None
 
@@ -132,7 +132,7 @@ class Redactor(TextRedactor):
             return False
         if self.text(key) != key:
             return False
-        if len(self._plain_keys) >= MOST_SHORT:
+        if len(self._plain_keys) >= MAX_SHORT:
             self._plain_keys.clear()
         self._plain_keys.add(key)
         return True
@@ -151,14 +151,14 @@ class Redactor(TextRedactor):
             if text not in self._clean_runs:
                 if self._find(text):
                     return True
-                if len(self._clean_runs) >= MOST_SHORT:
+                if len(self._clean_runs) >= MAX_SHORT:
                     self._clean_runs.clear()
                 self._clean_runs.add(text)
         return False
 
     def value(self, value: Any) -> Any:
         """The value without secrets; numbers, and lists of them, as they are."""
-        return self._walk(value, _MOST_LEVELS)
+        return self._walk(value, _MAX_LEVELS)
 
     def _walk(self, value: Any, levels: int) -> Any:
         kind = type(value)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SHORTEST_KEPT = 256
-_MOST_KEPT_CHARS = 16_000_000
-MOST_SHORT = 8192
+_MAX_KEPT_CHARS = 16_000_000
+MAX_SHORT = 8192
 
 
 class _Rules(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,11 +90,11 @@ class TextRedactor:
         clean = cleaned_texts.get(text)
         if clean is None:
             if cleaned_texts is self._short:
-                if len(cleaned_texts) >= MOST_SHORT:
+                if len(cleaned_texts) >= MAX_SHORT:
                     cleaned_texts.clear()
             else:
                 self._long_chars += len(text)
-                if self._long_chars > _MOST_KEPT_CHARS:
+                if self._long_chars > _MAX_KEPT_CHARS:
                     cleaned_texts.clear()
                     self._long_chars = len(text)
             clean = cleaned_texts[text] = self._cleaned(text)
@@ -150,7 +150,7 @@ class TextRedactor:
             level = None
         elif self._usual and plain not in self._allowed_keys:
             level = strength(key)
-        if len(self._strengths) >= MOST_SHORT:
+        if len(self._strengths) >= MAX_SHORT:
             self._strengths.clear()
         self._strengths[key] = level
         return level

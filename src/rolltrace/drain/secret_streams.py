@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rolltrace.drain.secret_values import Secret
 
 _LONGEST_PIECE = 256
-_MOST_LEVELS = 10
+_MAX_LEVELS = 10
 """Those of `choices[0].delta.tool_calls[0].function.arguments`, and some around them."""
 _HOLDS_NO_TEXT = frozenset({int, float, bool, type(None)})
 
@@ -78,7 +78,7 @@ def _texts_by_path(items: list[Any]) -> dict[FieldPath, list[tuple[int, str]]]:
     texts_by_path: dict[FieldPath, list[tuple[int, str]]] = {}
     for number, item in enumerate(items):
         if type(item) not in _HOLDS_NO_TEXT:
-            _collect_texts(texts_by_path, number, item, (), _MOST_LEVELS)
+            _collect_texts(texts_by_path, number, item, (), _MAX_LEVELS)
     return texts_by_path
 
 

@@ -23,7 +23,7 @@ from rolltrace.settings import SHARES, variable_of
 _PRIVATE_FOLDER, _SHARED_FOLDER = 0o700, 0o2770
 _PRIVATE_FILE, _SHARED_FILE = 0o600, 0o660
 _GROUP = stat.S_IRWXG
-MOST_PAGE_BYTES = 64 << 20
+MAX_PAGE_BYTES = 64 << 20
 """Of a file that is read whole, such as a policy."""
 _HOST = re.compile(r".+-[0-9a-f]{8}")
 """How the journal folders of hosts are called (`host_name`)."""
@@ -176,9 +176,9 @@ def read_page(path: Path) -> bytes:
         OSError: it cannot be read, is no plain file, or is larger than any of ours.
     """
     with open_private(path) as file:
-        content: bytes = file.read(MOST_PAGE_BYTES + 1)
-    if len(content) > MOST_PAGE_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {MOST_PAGE_BYTES >> 20} MiB, and so none of ours", str(path))
+        content: bytes = file.read(MAX_PAGE_BYTES + 1)
+    if len(content) > MAX_PAGE_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MAX_PAGE_BYTES >> 20} MiB, and so none of ours", str(path))
     return content
 
 

@@ -7,7 +7,7 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.keeper.clean_output import Cleaner
     from rolltrace.keeper.outbox import Outbox, SendingPolicy
-    from rolltrace.keeper.owners import busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
+    from rolltrace.keeper.owners import is_abandoned, unfinished_files
     from rolltrace.keeper.pending import Pending, asked_for
     from rolltrace.keeper.plugin_checks import installed_checks
     from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
@@ -24,7 +24,7 @@ _LATER, __getattr__ = load_later(
     {
         "clean_output": "Cleaner",
         "outbox": "Outbox SendingPolicy",
-        "owners": "busy_hosts is_abandoned other_hosts remove_abandoned unfinished_files",
+        "owners": "is_abandoned unfinished_files",
         "pending": "Pending asked_for",
         "plugin_checks": "installed_checks",
         "policy": "RetentionPolicy check_policy read_policy write_policy",
@@ -55,7 +55,6 @@ __all__ = [
     "SendingPolicy",
     "SentBy",
     "asked_for",
-    "busy_hosts",
     "check_policy",
     "collect_rarely",
     "decide",
@@ -63,11 +62,9 @@ __all__ = [
     "foresee",
     "installed_checks",
     "is_abandoned",
-    "other_hosts",
     "plan_pruning",
     "plan_removal",
     "read_policy",
-    "remove_abandoned",
     "reports",
     "retain",
     "run",

@@ -1,4 +1,4 @@
-"""Which hosts write to a store, and which of its unfinished files nobody will finish.
+"""Which unfinished files of a store nobody will finish.
 
 Files that a killed process did not finish are hidden, and read by nobody. Their names tell who wrote them. One of this
 host goes when its process is gone; one of another host when it is old: if its writer was only suspended, it finds the
@@ -14,26 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rolltrace.files import host_name, host_tag
-from rolltrace.journal import journal_folder, undrained_elsewhere
+from rolltrace.journal import journal_folder
 
 _UNFINISHED = re.compile(r"\..+\.(?P<pid>\d+)(?:\.(?P<host>h[0-9a-f]{8}))?\.new")
 _SEGMENT = re.compile(r"\d+T\d+-(?P<pid>\d+)-[0-9a-f]+(?:-(?P<host>h[0-9a-f]{8}))?-\d+\.new")
 _YOUNGEST_SEC = 60.0
 _OLD_SEC = 3600.0
-
-
-def other_hosts(store: Path) -> list[str]:
-    """The other hosts that have written to a store, by the names of their journal folders."""
-    try:
-        return sorted(each.name for each in (store / "journal").iterdir() if each.is_dir() and each.name != host_name())
-    except OSError:
-        return []
-
-
-def busy_hosts(store: Path) -> list[str]:
-    """Those of the other hosts that have journals: something runs there, or waits to be drained."""
-    elsewhere = {host for host, _ in undrained_elsewhere(store)}
-    return [name for name in other_hosts(store) if name in elsewhere or any((store / "journal" / name).glob("*.seg"))]
 
 
 def unfinished_files(store: Path) -> Iterator[Path]:

@@ -22,10 +22,10 @@ from rolltrace.files import open_private
 from rolltrace.record import Rest
 from rolltrace.text.pieces import BEFORE, Pieces
 
-_MOST_FILE_BYTES = 512 << 20
-_MOST_GAPS = 1 << 16
+_MAX_FILE_BYTES = 512 << 20
+_MAX_GAPS = 1 << 16
 """How many ids of a vocabulary may be nobody's, beside as many as there are tokens: the table has a place for each."""
-_MOST_TEXT_BYTES = 256 << 20
+_MAX_TEXT_BYTES = 256 << 20
 """In the text of one op: a token may stand for any number of bytes."""
 
 
@@ -68,7 +68,7 @@ def load_detokenizer(path: Path) -> Detokenizer:
         MissingExtraError: it needs the `tokenizers` package.
     """
     with open_private(path) as file:
-        if os.fstat(file.fileno()).st_size > _MOST_FILE_BYTES:
+        if os.fstat(file.fileno()).st_size > _MAX_FILE_BYTES:
             raise ValueError(f"{path} is larger than any tokenizer")
         content: bytes = file.read()
     try:
@@ -106,7 +106,7 @@ class ByteLevel:
     """A table from ids to bytes."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
-        if tokens and not 0 <= min(tokens) <= max(tokens) < 2 * len(tokens) + _MOST_GAPS:
+        if tokens and not 0 <= min(tokens) <= max(tokens) < 2 * len(tokens) + _MAX_GAPS:
             raise ValueError(f"{len(tokens)} tokens with ids from {min(tokens)} to {max(tokens)}")
         self._unknown = max(tokens, default=-1) + 1
         self._bytes = [b""] * (self._unknown + 1)  # a token that nobody knows has no text
@@ -122,7 +122,7 @@ class ByteLevel:
         indices = self._indices(ids.slice(start))
         pieces = self._pieces.take(indices) if self._fits(indices) else None
         if pieces is None:
-            raise ValueError(f"the text of {len(indices)} tokens would have more than {_MOST_TEXT_BYTES} bytes")
+            raise ValueError(f"the text of {len(indices)} tokens would have more than {_MAX_TEXT_BYTES} bytes")
         chars = self._chars.take(indices)
         counts, begun = _integers(chars), self._begun(ids, start)
         broken = pc.indices_nonzero(pc.equal(chars, -1)).to_pylist()
@@ -130,9 +130,9 @@ class ByteLevel:
         return Rest(str(begun + _joined(pieces), "utf-8", "replace"), counts, loose)
 
     def _fits(self, indices: pa.Array) -> bool:
-        if len(indices) * self._longest <= _MOST_TEXT_BYTES:  # nearly always
+        if len(indices) * self._longest <= _MAX_TEXT_BYTES:  # nearly always
             return True
-        return (pc.sum(pc.binary_length(self._pieces).cast(pa.int64()).take(indices)).as_py() or 0) <= _MOST_TEXT_BYTES
+        return (pc.sum(pc.binary_length(self._pieces).cast(pa.int64()).take(indices)).as_py() or 0) <= _MAX_TEXT_BYTES
 
     def _indices(self, ids: pa.Array) -> pa.Array:
         least, most = (pc.min_max(ids)[name].as_py() for name in ("min", "max"))

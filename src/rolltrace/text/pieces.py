@@ -19,8 +19,8 @@ BEFORE = 6
 """How many tokens before a run are decoded with it."""
 _RUN = 64
 _WINDOW = 16
-_MOST_WAITING = 8
-_MOST_USUAL = 1 << 18
+_MAX_WAITING = 8
+_MAX_USUAL = 1 << 18
 _BROKEN = "\ufffd"
 
 
@@ -78,12 +78,12 @@ class Pieces:
         while at < len(ids) and (at < end or waiting):
             text = self._decode(ids[first : at + 1])
             at += 1
-            if text.endswith(_BROKEN) and waiting < _MOST_WAITING:
+            if text.endswith(_BROKEN) and waiting < _MAX_WAITING:
                 waiting += 1
                 pieces.append("")
                 continue
             piece = text[len(before) :]
-            if not waiting and at > 1 and len(self._usual) < _MOST_USUAL and _BROKEN not in piece:
+            if not waiting and at > 1 and len(self._usual) < _MAX_USUAL and _BROKEN not in piece:
                 self._usual[ids[at - 1]] = piece
             pieces.append(piece)
             before, waiting = text, 0

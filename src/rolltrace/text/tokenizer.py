@@ -27,13 +27,13 @@ PENDING_SEC = 30.0
 _TAKE_OVER_SEC = 20.0
 """When another process that has the same tokenizer writes it instead. Before the drainer gives up waiting."""
 
-_MOST_AHEAD_SEC = 5.0
+_MAX_AHEAD_SEC = 5.0
 """By how much the clock of a file server may be ahead."""
 
 _SPREAD = 512
 """How many tokens are looked at to tell two tokenizers apart."""
 _PAGE = 512
-_MOST_GAPS = 65_536
+_MAX_GAPS = 65_536
 _encode = msgspec.json.Encoder().encode
 
 
@@ -62,7 +62,7 @@ def pages(backend: Any) -> Iterator[bytes]:
     yield b'{"version":"1.0","added_tokens":' + _encode(_added(backend)) + b',"decoder":' + bytes(_decoder(backend))
     yield b',"model":{"type":"WordLevel","unk_token":"","vocab":{'
     size, written, at, comma = _size(backend), 0, 0, b""
-    while written < size and at < size + _MOST_GAPS:
+    while written < size and at < size + _MAX_GAPS:
         named = {backend.id_to_token(each): each for each in range(at, at + _PAGE)}
         named.pop(None, None)
         if named:
@@ -148,4 +148,4 @@ def _age_sec(path: Path) -> float:
         age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-    return age if age > -_MOST_AHEAD_SEC else float("inf")
+    return age if age > -_MAX_AHEAD_SEC else float("inf")

@@ -33,7 +33,7 @@ _TOLD_BY = _IMAGE_KEYS | {"type"}
 _OTHERS_WORDS = ("assistant", "tool", "function")
 _OTHERS_TYPES = ("ai", "AIMessageChunk", "tool", "function")
 """What LangChain calls them."""
-_MOST_VALUES = 5_000
+_MAX_VALUES = 5_000
 """How much of one op is looked through. Beyond that there may be an image."""
 
 
@@ -93,7 +93,7 @@ def look(value: Any, *, is_prompt: bool) -> ImageSigns:
     """Whether there is an image in a value, and a placeholder in those words of a prompt that no model or tool said."""
     if not is_prompt and type(value) is str:
         return ImageSigns(value.startswith("data:image/"))
-    placeholder, left = "", _MOST_VALUES
+    placeholder, left = "", _MAX_VALUES
     waiting: list[tuple[Collection[Any], bool]] = [((value,), is_prompt)]
     while waiting:
         values, is_given = waiting.pop()

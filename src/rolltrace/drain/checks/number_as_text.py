@@ -20,8 +20,8 @@ from typing import Any
 from rolltrace.drain.checks.check import Finding
 
 FLAG = "number_as_text"
-_MOST_NAMED = 8
-_MOST_LOOKED_AT = 1000
+_MAX_NAMED = 8
+_MAX_LOOKED_AT = 1000
 _LONGEST = 40
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
@@ -52,8 +52,8 @@ def number_as_text(trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
     }
     texts: dict[str, str] = {}
     waiting = [(name, value) for name, value in reversed(places.items()) if value is not None]
-    for _ in range(_MOST_LOOKED_AT):
-        if not waiting or len(texts) >= _MOST_NAMED:
+    for _ in range(_MAX_LOOKED_AT):
+        if not waiting or len(texts) >= _MAX_NAMED:
             break
         place, value = waiting.pop()
         if is_formatted(value):
@@ -61,6 +61,6 @@ def number_as_text(trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
         elif isinstance(value, Mapping):
             waiting += [(f"{place}.{key}", item) for key, item in reversed(list(value.items()))]
         elif isinstance(value, list):
-            waiting += [(f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value[:_MOST_LOOKED_AT])))]
+            waiting += [(f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value[:_MAX_LOOKED_AT])))]
     if texts:
         yield Finding(FLAG, texts)

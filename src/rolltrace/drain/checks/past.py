@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 import msgspec
 
-_MOST_TRAJECTORIES = 8192
+_MAX_TRAJECTORIES = 8192
 """A worker of a large run has thousands of rollouts open at once."""
 
 
@@ -74,7 +74,7 @@ class Past:
             return
         self._by_trajectory[trajectory_id] = past
         self._by_trajectory.move_to_end(trajectory_id)
-        if len(self._by_trajectory) > _MOST_TRAJECTORIES:
+        if len(self._by_trajectory) > _MAX_TRAJECTORIES:
             self._by_trajectory.popitem(last=False)
 
     def forget(self, trajectory_id: str) -> None:

@@ -39,7 +39,7 @@ def empty_response(op: OpFacts) -> Finding | None:
     return Finding("empty_response", {"finish_reason": reason} if reason else {}) if is_empty else None
 
 
-_MOST_FIELDS = 16
+_MAX_FIELDS = 16
 
 
 def unread_reply(op: OpFacts) -> Finding | None:
@@ -60,7 +60,7 @@ def _form(outputs: Any) -> dict[str, Any]:
     if isinstance(outputs, Marker):
         return {"returned": type(outputs).__name__}
     if isinstance(outputs, dict):
-        return {"returned": "dict", "fields": [str(name) for name in list(outputs)[:_MOST_FIELDS]]}
+        return {"returned": "dict", "fields": [str(name) for name in list(outputs)[:_MAX_FIELDS]]}
     return {"returned": "nothing" if outputs is None else type(outputs).__name__}
 
 

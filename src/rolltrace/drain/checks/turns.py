@@ -18,8 +18,8 @@ from xxhash import xxh3_64
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
 from rolltrace.drain.checks.past import PastTurn, TrajectoryPast
 
-_MOST_TURNS = 16
-_MOST_NAMES = 16
+_MAX_TURNS = 16
+_MAX_NAMES = 16
 
 
 def prefix_break(op: OpFacts, past: TrajectoryPast) -> Finding | None:
@@ -75,8 +75,8 @@ def _prefix_hashes(ids: memoryview, lengths: Iterable[int]) -> dict[int, int]:
 
 
 def _remember(past: TrajectoryPast, name: str, turns: list[PastTurn], newest: PastTurn) -> None:
-    past.turns[name] = [*turns, newest][-_MOST_TURNS:]
-    if len(past.turns) > _MOST_NAMES:
+    past.turns[name] = [*turns, newest][-_MAX_TURNS:]
+    if len(past.turns) > _MAX_NAMES:
         past.turns.pop(next(iter(past.turns)))
 
 
