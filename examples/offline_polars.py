@@ -3,7 +3,7 @@
     rolltrace demo --no-view
     python examples/offline_polars.py rolltrace-demo
 
-Lists come from rolltrace as Polars frames (`.pl()`); where every op is needed, the Parquet files are scanned directly.
+Lists come from rolltrace as Polars frames (`.pl()`); where every op is needed, the Delta table is scanned directly.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def suspects(terms: pl.DataFrame) -> list[str]:
 
 
 def tool_errors(path: str) -> pl.DataFrame:
-    """Straight from the Parquet files, without rolltrace: how often each tool failed."""
-    spans = pl.scan_parquet(f"{path}/data/**/spans--*.parquet", hive_partitioning=False)
+    """Straight from the Delta table, without rolltrace: how often each tool failed."""
     return (
-        spans.filter(pl.col("kind") == "tool")
+        pl.scan_delta(f"{path}/ops")
+        .filter(pl.col("kind") == "tool")
         .group_by("name")
         .agg(pl.len().alias("calls"), (pl.col("status") == "error").sum().alias("errors"))
         .sort("name")
