@@ -97,7 +97,8 @@ def test_a_file_size_limit_is_counted_and_does_not_kill(tmp_path: Path, mode: st
 def test_a_store_without_permission_is_a_clear_error_at_init() -> None:
     program = (
         "import os, sys, rolltrace\n"
-        "rolltrace.init  # loads it: there are Pythons that only root can read\n"
+        "from rolltrace._frameworks import frameworks\n"
+        "rolltrace.init, frameworks()  # loads them: there are Pythons that only root can read\n"
         "if os.getuid() == 0: os.setuid(65534)\n"
         "try: rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1])\n"
         "except rolltrace.RolltraceError as error: print(type(error).__name__, error)\n"

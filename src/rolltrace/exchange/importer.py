@@ -200,7 +200,7 @@ FilesOf = Callable[[Path], list[Path]]
 def find_files(folder: Path, *patterns: str, name: str = ".*") -> list[Path]:
     """The files of a folder that the first pattern with any finds, 9 before 10; `name` is what all of a name match."""
     for pattern in patterns:
-        files = [each for each in folder.glob(pattern) if re.fullmatch(name, each.name) and each.is_file()]
+        files = [each for each in folder.glob(pattern) if re.fullmatch(name, each.name) and not each.is_dir()]
         if files:
             return sorted(files, key=lambda each: [int(p) if p.isdecimal() else p for p in _DIGITS.split(str(each))])
     return []
