@@ -97,6 +97,7 @@ def _rows(
     elif schema.name == "tokens":
         row |= {
             "op_id": 10 * number + 1,
+            "start_ns": begun_ns + 1,
             "ids": [1, 2, 3, 4],
             "prompt_tokens": 2,
             "logprobs": [-0.5, -1.0],

@@ -16,6 +16,8 @@ from .stand_ins import END, Scripted
 
 PASSING_ON = {
     "run",
+    "ours",
+    "call",
     "call_policy",
     "build_generation_prompt",
     "parse_response",
