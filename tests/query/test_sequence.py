@@ -13,10 +13,6 @@ def packed(numbers: Sequence[int]) -> bytes:
     return array("i", numbers).tobytes()
 
 
-def packed(numbers: Sequence[int]) -> bytes:
-    return array("i", numbers).tobytes()
-
-
 def call(op_id: int, prompt: str, response: str, *, text: bool = True, version: int = 0) -> PackedCall:
     """A call whose tokens are letters."""
     return PackedCall(

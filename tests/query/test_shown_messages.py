@@ -53,12 +53,6 @@ def op_names(tmp_path: Any) -> dict[str | None, str]:
     return {str(op.op_id): op.name for op in store.trajectory(row["trajectory_id"]).walk()}
 
 
-def op_names(tmp_path: Any) -> dict[str | None, str]:
-    """The names of the ops of the one trajectory that was played, by their ids."""
-    (row,) = (store := rolltrace.open(tmp_path)).trajectories()
-    return {str(op.op_id): op.name for op in store.trajectory(row["trajectory_id"]).walk()}
-
-
 def shown(message: Message) -> list[tuple[str, str]]:
     return [(part.kind, part.text) for part in message.parts]
 

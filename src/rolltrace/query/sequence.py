@@ -79,10 +79,6 @@ class TokenSequence:
         """Where in the text each token begins, and at last where the text ends."""
         return list(accumulate(self.piece_chars, initial=0))
 
-    def char_offsets(self) -> list[int]:
-        """Where in the text each token begins, and at last where the text ends."""
-        return list(accumulate(self.piece_chars, initial=0))
-
     def least_likely(self, count: int) -> list[int]:
         """The indexes of the tokens with the smallest logprobs."""
         finite = ((value, at) for at, value in enumerate(self.logprobs) if value is not None and math.isfinite(value))
