@@ -135,8 +135,8 @@ def open(store: str | os.PathLike[str] | None = None) -> Store:
 def flush(timeout: float | None = 30.0) -> bool:
     """Wait until everything recorded so far is in the store; False if that took longer than `timeout` seconds.
 
-    Readers see it before that, and a kill loses nothing: this is for handing a finished store on. It does not wait for
-    other backends. With `drain="off"` it waits until the journal is on the disk itself.
+    Readers see it within seconds anyway, and a kill loses nothing: this is for handing a finished store on. It does not
+    wait for other backends. With `drain="off"` it waits until the journal is on the disk itself.
     """
     if timeout is not None and not isinstance(timeout, int | float):
         raise ConfigError(f"timeout must be a number of seconds or None, not {timeout!r}")

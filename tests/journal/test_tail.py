@@ -136,3 +136,18 @@ def test_a_segment_that_begins_while_the_files_are_listed_is_not_missed(
     assert numbers(tail.read()) == [3]
     writer.close()
     assert not writer.losses
+
+
+def test_losses_are_handed_over_without_a_record(writer: JournalWriter) -> None:
+    writer.append(note(1))
+    tail = follow(writer)
+    assert numbers(tail.read()) == [1]
+    writer.lose("untraced_rollout", 2, 8)
+    writer.turn_over()
+    told = tail.read()
+    assert told is not None
+    assert (told.items, told.losses) == ([], {"untraced_rollout": {"2": 8}})
+    assert told.end == Position(1, 0)
+    assert tail.read() is None
+    writer.turn_over()
+    assert [sequence for _, sequence in list_segments(writer.folder)] == [0, 1], "nothing was lost since"

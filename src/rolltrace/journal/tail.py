@@ -113,9 +113,10 @@ class JournalTail:
         # A writer begins the next segment before it seals this one, but perhaps after we had looked which there are.
         is_last = is_last and (segment.state == "live" or not self._path(sequence + 1).exists())
         is_over = is_read and segment.state != "live" and is_last
-        if not items and not is_over:
+        is_sealed = is_read and segment.state != "live" and not is_last
+        if not items and not is_over and not (is_sealed and segment.losses):
             return None
-        if is_read and segment.state != "live" and not is_last:
+        if is_sealed:
             return Stretch(segment, items, Position(sequence + 1, 0), is_over)
         return Stretch(segment, items, Position(sequence, end), is_over)
 

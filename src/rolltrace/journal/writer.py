@@ -174,8 +174,8 @@ class JournalWriter:
         """Seal the current segment, if it is that old, so that it can be drained. Gives the number of the next one."""
         with self._lock:
             now = time.monotonic()
-            used = self._segment is not None and self._segment.used_bytes
-            if used and not self._busy and now - self._opened_at >= older_than_sec:
+            tells = self._segment is not None and (self._segment.used_bytes or self._segment_losses)
+            if tells and not self._busy and now - self._opened_at >= older_than_sec:
                 try:
                     self._turn_over(self._next_capacity(), now)
                 except OSError:

@@ -215,6 +215,7 @@ def test_a_manager_that_makes_rollouts_in_its_own_way_is_named_and_its_rollouts_
     assert [len(rows) for rows in run.trained.values()] == [2 * N, 2 * N]
     (said,) = [record.getMessage() for record in logged.records if "are not traced" in record.getMessage()]
     assert "own_manager.OwnManager" in said
+    assert rolltrace.flush()
     store = rolltrace.open(run.store)
     assert len(store.trajectories()) == 0
     assert store.unmatched_scores().rows() == []

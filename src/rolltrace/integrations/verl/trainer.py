@@ -111,6 +111,7 @@ def lose_untraced(count: int) -> None:
     if count and recorder is not None and _is_asked:
         trainer = None if _trainer is None else _trainer()
         recorder.sink.lose(UNTRACED, getattr(trainer, "global_steps", None), count)
+        recorder.trajectory_ended()  # there may be no others, which would hand the count over
         warn_untraced()
 
 
