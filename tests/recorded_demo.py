@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,10 +25,11 @@ def recorded_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
     folder, printed = shared / "demo", shared / "demo" / PRINTED
-    folder.mkdir(exist_ok=True)
     with open(shared / "demo.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not printed.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
+            folder.mkdir()
             command = [sys.executable, "-m", "rolltrace", "demo", "--no-view"]
             plain = {name: value for name, value in os.environ.items() if not name.startswith("ROLLTRACE_")}
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain)

@@ -15,7 +15,8 @@ import pytest
 
 import rolltrace
 from rolltrace.drain import Follower
-from rolltrace.journal import journal_files
+from rolltrace.journal import journal_files, journal_folder, start_drainer
+from tests.background import eventually, keepers, kill_keepers
 from tests.draining import compact, rows
 from tests.nightly import nightly
 
@@ -191,3 +192,24 @@ def test_what_another_process_recorded_first_belongs_where_its_trajectory_began(
     assert [(row["trajectory_id"], row["experiment"]) for row in rows(tmp_path, "trajectories")] == [
         (trajectory.id, "e")
     ]
+
+
+def test_a_drainer_that_was_wanted_while_a_reader_drained_comes_after_it(tmp_path: Path) -> None:
+    """A reader drains and does no more: what is drained is sent on, and merged, by a drainer."""
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    generate([1])
+    rolltrace.shutdown()
+    reader = Follower(tmp_path)
+    with reader.working():
+        reader.drain()
+        start_drainer(tmp_path)
+        assert not keepers(tmp_path)
+    try:
+        eventually(lambda: keepers(tmp_path))
+        eventually(lambda: not (journal_folder(tmp_path) / "drainer.wanted").exists())
+    finally:
+        kill_keepers(tmp_path)
+    eventually(lambda: not keepers(tmp_path))
+    with Follower(tmp_path).working() as alone:
+        assert alone
+    assert not keepers(tmp_path), "nobody wanted another"

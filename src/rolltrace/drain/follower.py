@@ -11,8 +11,8 @@ Two followers of the same journals are harmless: one of them gets a conflict, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from rolltrace._guard import logger, strict
@@ -36,6 +36,7 @@ from rolltrace.journal import (
     journal_folder,
     list_segments,
     own_folders,
+    start_wanted_drainer,
     undrained_bytes,
 )
 from rolltrace.tables import (
@@ -103,9 +104,13 @@ class Follower:
         """The last round left what waits for later, because a tokenizer that it needs is being written."""
         self._tables.prepare()
 
-    def working(self) -> AbstractContextManager[bool]:
+    @contextmanager
+    def working(self) -> Iterator[bool]:
         """Hold the lock of this host and store; gives False if another drainer has it."""
-        return drainer_lock(journal_folder(self.store))
+        with drainer_lock(journal_folder(self.store)) as alone:
+            yield alone
+        if alone:
+            start_wanted_drainer(self.store)
 
     def drain(self, progress: Progress = lambda done, total: None) -> int:
         """Commit all that the journals have now; how many batches that took. The caller holds the lock.

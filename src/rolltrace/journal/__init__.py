@@ -6,7 +6,9 @@ from rolltrace.journal.drainer import (
     drainer_lock,
     drains_itself,
     find_link,
+    note_drainer,
     start_drainer,
+    start_wanted_drainer,
     undrained_bytes,
 )
 from rolltrace.journal.place import (
@@ -58,11 +60,13 @@ __all__ = [
     "journal_folders",
     "list_segments",
     "make_spare",
+    "note_drainer",
     "note_undrained",
     "own_folders",
     "read_journals",
     "remove_spares",
     "start_drainer",
+    "start_wanted_drainer",
     "strange_files",
     "undrained_bytes",
     "undrained_elsewhere",

@@ -34,12 +34,18 @@ with drainer_lock(journal_folder(store)) as alone:
         from rolltrace.keeper import follow
         clean_output(store)
         follow(store)
+if alone:
+    from rolltrace.journal import start_wanted_drainer
+    start_wanted_drainer(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
 takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile. Where both want the
 same core, the rollout comes first."""
 
 
+_WANTED = "drainer.wanted"
+"""A file beside the lock: somebody found it held and wants a drainer. Whoever holds it may be about to end, or be a
+reader that drains and does no more; it looks for this when it has let go."""
 _holders: dict[Path, tuple[int, int]] = {}
 """Journal folder -> the process and thread that hold the drainer's lock of it, if that is this process."""
 
@@ -72,12 +78,33 @@ def start_drainer(store: Path) -> None:
     try:
         if (link := find_link(store)) is not None:
             raise StoreError(f"no drainer is started: {str(link)!r} is a symbolic link")
-        with drainer_lock(journal_folder(store)) as none_at_work:
-            pass
-        if none_at_work:
-            detach(_DETACH, store)
+        if not _is_free(store):
+            os.close(open_file(journal_folder(store) / _WANTED, os.O_WRONLY | os.O_CREAT))
+            if not _is_free(store):
+                return
+        detach(_DETACH, store)
     except Exception:
         caught("drainer start")
+
+
+def start_wanted_drainer(store: Path) -> None:
+    """Start a drainer if somebody wanted one while the lock was held, which is free now. Never raises."""
+    if (journal_folder(store) / _WANTED).exists():
+        note_drainer(store)
+        start_drainer(store)
+
+
+def note_drainer(store: Path) -> None:
+    """A drainer is at work: nobody wants another."""
+    try:
+        (journal_folder(store) / _WANTED).unlink(missing_ok=True)
+    except OSError:
+        caught("drainer start")
+
+
+def _is_free(store: Path) -> bool:
+    with drainer_lock(journal_folder(store)) as none_at_work:
+        return none_at_work
 
 
 def detach(program: str, store: Path, *arguments: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from rolltrace._guard import caught, logger
 from rolltrace.drain import Follower
 from rolltrace.errors import OutageError
-from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_undrained, remove_spares
+from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_drainer, note_undrained, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
 from rolltrace.keeper.upkeep import Upkeep, settle_steps
@@ -76,6 +76,7 @@ def follow(
             checked = _check_next(plugins)
             senders.wake(news=news > 0 or checked)
             note_undrained(store)
+            note_drainer(store)
         if news or checked:
             last_news = now
         upkeep.turn(news=news > 0)

@@ -44,7 +44,10 @@ def test_every_row_that_trl_logged_is_a_trajectory(ran: Callable[[str], Ran], mo
 
 
 def told(trajectory: Trajectory) -> Any:
-    said = str(trajectory.conversation[-1].get("content") or "")
+    last = trajectory.conversation[-1]
+    said = str(last.get("content") or "")
+    if reasoning := last.get("reasoning_content"):  # this model writes at random, now and then the end of thinking
+        said = f"{reasoning}</think>{said}"
     return (
         trajectory.step,
         round(trajectory.advantage or 0.0, 9),
