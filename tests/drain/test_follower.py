@@ -15,7 +15,8 @@ import pytest
 
 import rolltrace
 from rolltrace.drain import Follower
-from rolltrace.journal import journal_files, journal_folder, start_drainer
+from rolltrace.journal import detach, journal_files, journal_folder, start_drainer
+from rolltrace.journal.drainer import _DETACH
 from tests.background import eventually, keepers, kill_keepers
 from tests.draining import compact, rows
 from tests.nightly import nightly
@@ -194,7 +195,8 @@ def test_what_another_process_recorded_first_belongs_where_its_trajectory_began(
     ]
 
 
-def test_a_drainer_that_was_wanted_while_a_reader_drained_comes_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_starting", [False, True])
+def test_a_drainer_that_was_wanted_while_a_reader_drained_comes_after_it(tmp_path: Path, is_starting: bool) -> None:
     """A reader drains and does no more: what is drained is sent on, and merged, by a drainer."""
     rolltrace.init("p", "e", "rolltrace", store=tmp_path)
     generate([1])
@@ -202,8 +204,13 @@ def test_a_drainer_that_was_wanted_while_a_reader_drained_comes_after_it(tmp_pat
     reader = Follower(tmp_path)
     with reader.working():
         reader.drain()
-        start_drainer(tmp_path)
-        assert not keepers(tmp_path)
+        if is_starting:  # it found the lock free, and finds it held when it is there
+            detach(_DETACH, tmp_path)
+            eventually(lambda: (journal_folder(tmp_path) / "drainer.wanted").exists())
+            eventually(lambda: not keepers(tmp_path))
+        else:
+            start_drainer(tmp_path)
+            assert not keepers(tmp_path)
     try:
         eventually(lambda: keepers(tmp_path))
         eventually(lambda: not (journal_folder(tmp_path) / "drainer.wanted").exists())

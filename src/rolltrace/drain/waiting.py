@@ -39,7 +39,7 @@ def catch_up(store: Path, *, wait_sec: float, progress: Progress | None = None) 
 
     Args:
         store: The store.
-        wait_sec: How long to wait for a drainer that is at work.
+        wait_sec: How long to wait for a drainer that gets no further.
         progress: Told how many bytes are done, and of how many.
 
     Returns:
@@ -53,12 +53,14 @@ def catch_up(store: Path, *, wait_sec: float, progress: Progress | None = None) 
     total = sum(waiting.values())
     if total <= MAX_OWN_BYTES and drainer_is_running(store) is False and _drain_here(store, progress):
         return 0
-    deadline, look_at = time.monotonic() + wait_sec, 0.0
+    left, deadline, look_at = total, time.monotonic() + wait_sec, 0.0
     while True:
-        left = sum(size for path, size in waiting.items() if not _is_committed(store, path, size))
+        before, left = left, sum(_uncommitted_bytes(store, path, size) for path, size in waiting.items())
         if progress is not None:
             progress(total - left, total)
         now = time.monotonic()
+        if left < before:
+            deadline = now + wait_sec
         if left and now >= look_at:
             start_drainer(store)
             look_at = now + _LOOK_FOR_DRAINER_SEC
@@ -87,20 +89,22 @@ def find_waiting(store: Path) -> dict[Path, int]:
         for name, sequence in list_segments(folder):
             path = folder / f"{name}-{sequence:06d}.seg"
             size = undrained_bytes(path)
-            if not _is_committed(store, path, size):
-                sizes[path] = max(size, 1)
+            if left := _uncommitted_bytes(store, path, size):
+                sizes[path] = max(size, left)
     return sizes
 
 
-def _is_committed(store: Path, path: Path, size: int) -> bool:
-    """Whether the records of a journal file up to this length are in the tables."""
+def _uncommitted_bytes(store: Path, path: Path, size: int) -> int:
+    """How much of a journal file of this length is in no table; at least 1 until a drainer has removed one that is
+    over."""
     if not path.exists():
-        return True
-    if not is_live(path):  # a drainer that is done with it removes it
-        return False
+        return 0
     name, _, number = path.stem.rpartition("-")
     position = Position.decode(committed_positions(journal_folder(store)).get(name, -1))
-    return not size or position >= (int(number), HEADER_BYTES + size)
+    done = max(position.offset - HEADER_BYTES, 0) if position.sequence == int(number) else 0
+    if position.sequence > int(number) or done >= size:
+        return 0 if is_live(path) else 1
+    return size - done
 
 
 def _note_fork() -> None:

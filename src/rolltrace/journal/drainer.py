@@ -34,9 +34,8 @@ with drainer_lock(journal_folder(store)) as alone:
         from rolltrace.keeper import follow
         clean_output(store)
         follow(store)
-if alone:
-    from rolltrace.journal import start_wanted_drainer
-    start_wanted_drainer(store)
+from rolltrace.journal import start_drainer, start_wanted_drainer
+(start_wanted_drainer if alone else start_drainer)(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
 takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile. Where both want the
