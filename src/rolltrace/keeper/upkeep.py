@@ -82,8 +82,12 @@ class Upkeep:
     @property
     def waits(self) -> bool:
         """Something is going on, or will soon be to be done: a drainer that is idle stays."""
+        return self._is_busy or self._is_due
+
+    @property
+    def _is_due(self) -> bool:
         is_due = self._has_news or self._is_behind or self._unsettled
-        return self._is_busy or (is_due and time.monotonic() - self._news_at < _STAY_SEC)
+        return is_due and time.monotonic() - self._news_at < _STAY_SEC
 
     @property
     def _is_busy(self) -> bool:
@@ -121,7 +125,7 @@ class Upkeep:
         is_idle = now - self._news_at > _IDLE_SEC
         pause = 0.0 if is_idle else (now - begun) * (1 - _SHARE) / _SHARE
         wait = 0.5 if self._is_behind else _LOOK_EVERY_SEC
-        if is_idle and not self.waits:
+        if is_idle and not self._is_due:
             wait = _LOOK_AT_OTHERS_SEC
         elif is_idle:
             wait = min(wait, _IDLE_SEC / 2)
