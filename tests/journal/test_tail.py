@@ -151,3 +151,15 @@ def test_losses_are_handed_over_without_a_record(writer: JournalWriter) -> None:
     assert tail.read() is None
     writer.turn_over()
     assert [sequence for _, sequence in list_segments(writer.folder)] == [0, 1], "nothing was lost since"
+
+
+def test_a_file_that_was_read_before_it_was_sealed_is_done_with(writer: JournalWriter) -> None:
+    writer.append(note(1))
+    tail = follow(writer)
+    assert numbers(tail.read()) == [1]
+    writer.turn_over()
+    assert tail.has_news()
+    assert numbers(tail.read()) == []
+    tail.release(tail.position, is_over=False)
+    assert not writer.sealed_files(), "whoever flushes waits for this"
+    assert tail.read() is None

@@ -114,7 +114,7 @@ class JournalTail:
         is_last = is_last and (segment.state == "live" or not self._path(sequence + 1).exists())
         is_over = is_read and segment.state != "live" and is_last
         is_sealed = is_read and segment.state != "live" and not is_last
-        if not items and not is_over and not (is_sealed and segment.losses):
+        if not items and not is_over and not is_sealed:
             return None
         if is_sealed:
             return Stretch(segment, items, Position(sequence + 1, 0), is_over)
