@@ -97,6 +97,7 @@ def test_ctrl_c_stops_work_that_had_not_yet_begun_when_it_was_told() -> None:
 
 LOAD = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may ignore it
 sys.addaudithook(lambda event, args: event == "import" and args[0] == "_duckdb" and os.kill(os.getpid(), signal.SIGINT))
 try:
     import rolltrace.query.database
