@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rolltrace.query.curves import Curve as Curve
     from rolltrace.query.curves import Curves as Curves
     from rolltrace.query.curves import curves_of as curves_of
+    from rolltrace.query.curves import step_series
     from rolltrace.query.dataset import Store, open_store
     from rolltrace.query.events import Finding, Note, Score, Transition
     from rolltrace.query.facets import facets_of
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from rolltrace.query.scope import Scope
     from rolltrace.query.search import search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
-    from rolltrace.query.series import step_series
     from rolltrace.query.shown_messages import messages_of_trajectory
     from rolltrace.query.shown_messages import shorten as shorten
     from rolltrace.query.trajectory import Trajectory
@@ -105,7 +105,7 @@ _LATER, __getattr__ = load_later(
         "completion": "complete_filter",
         "contents": "PRUNED_KEY Pace Pruning",
         "conversation": "as_produced",
-        "curves": "Curve Curves curves_of",
+        "curves": "Curve Curves curves_of step_series",
         "dataset": "Store open_store",
         "events": "Finding Note Score Transition",
         "facets": "facets_of",
@@ -132,7 +132,6 @@ _LATER, __getattr__ = load_later(
         "scope": "Scope",
         "search": "search_text",
         "sequence": "TokenSequence token_sequence",
-        "series": "step_series",
         "shown_messages": "messages_of_trajectory shorten",
         "trajectory": "Trajectory",
         "transitions": "amendments_of",

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import ConfigError, QueryError
 from rolltrace.pass_rule import NOT_CHOSEN, Experiment, PassMeaning, PassRule
 from rolltrace.query.arguments import conditions_of
-from rolltrace.query.group_views import GROUP_VIEWS, PASSED
-from rolltrace.query.step_rows import STEP_ROW_KEY
+from rolltrace.query.group_views import GROUP_VIEWS
 from rolltrace.settings import nearest
 
 if TYPE_CHECKING:
@@ -26,18 +25,6 @@ PASS_COLUMNS = (
     "passed", "pass_rule",
 )  # fmt: skip
 """The columns of `passes`, in order."""
-_SAME_STEP_ROW = " AND ".join(f"s.{name} IS NOT DISTINCT FROM {{other}}.{name}" for name in STEP_ROW_KEY)
-_WITH_GROUPS = f"FROM _steps s LEFT JOIN _step_groups g ON {_SAME_STEP_ROW.format(other='g')}"
-_JUDGED_STEPS = f"""
-SELECT s.* REPLACE (CASE WHEN j.pass_rule IS NULL THEN s.passed ELSE j.passed END AS passed),
-    g.rated_groups, g.flat_groups, coalesce(j.pass_rule, '{NOT_CHOSEN.text}') AS pass_rule
-{_WITH_GROUPS} LEFT JOIN (
-    SELECT {", ".join(STEP_ROW_KEY)}, {PASSED} AS passed, any_value(pass_rule) AS pass_rule
-    FROM {JUDGED} t WHERE {{chosen}} GROUP BY {", ".join(STEP_ROW_KEY)}
-) j ON {_SAME_STEP_ROW.format(other="j")}
-"""
-"""Where nobody has chosen, `_steps` has the number already."""
-_UNCHOSEN_STEPS = f"SELECT s.*, g.rated_groups, g.flat_groups, '{NOT_CHOSEN.text}' AS pass_rule {_WITH_GROUPS}"
 _BINARY = """
 SELECT project, experiment, count(reward) > 0 AND count(*) FILTER (reward <> 0 AND reward <> 1) = 0 AS is_binary
 FROM _listing t WHERE {where} GROUP BY project, experiment ORDER BY min(start_ns), project, experiment
@@ -76,18 +63,10 @@ def pass_views(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None
     """Name -> SQL of the views that say what passed, each after those that it reads."""
     return {
         JUDGED: judged_select(rules, everywhere),
-        "_judged_steps": _judged_steps(rules, everywhere),
         "_passes": f"SELECT {', '.join(PASS_COLUMNS).replace('passed,', '_passed AS passed,')} FROM {JUDGED}",
         "passes": "SELECT * FROM _passes",
         **GROUP_VIEWS,
     }
-
-
-def _judged_steps(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None) -> str:
-    if not rules and everywhere is None:
-        return _UNCHOSEN_STEPS
-    chosen = "true" if everywhere is not None else f"({' OR '.join(map(_is_of, sorted(rules)))})"
-    return _JUDGED_STEPS.format(chosen=chosen)
 
 
 def with_rule(rule: PassRule | None, before: Sequence[str] = ()) -> list[str]:
