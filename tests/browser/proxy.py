@@ -74,6 +74,7 @@ def proxied(address: str, prefix: str, *, keep_prefix: bool = False, decode: boo
 
     class Proxy(ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = 128  # a page opens many connections at once, and a full queue refuses them
 
     proxy = Proxy(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05})
