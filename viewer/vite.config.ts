@@ -42,7 +42,7 @@ function preload(): Plugin {
 }
 
 export default defineConfig(({ command }) => ({
-  // Relative: the server writes the way to the root into each page (view/root.py).
+  // Relative: the server writes the way to the root into each page (view/pages.py).
   base: command === "build" ? "./" : "/",
   plugins: [react(), preload()],
   build: {

@@ -33,7 +33,7 @@ from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import asked_for
 from rolltrace.keeper.sender import Sender
 from rolltrace.query import Store, Trajectory, open_store
-from rolltrace.query.reading import read_whole
+from rolltrace.query.trajectory import read_whole
 from tests.draining import drain, rows
 from tests.hostile import META, Extension, Packed, Pairs, pack, unpack, write_segment
 from tests.nightly import nightly

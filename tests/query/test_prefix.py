@@ -6,7 +6,7 @@ import pytest
 
 from rolltrace.query.events import Finding
 from rolltrace.query.op import OpTokens, first_difference
-from rolltrace.query.trajectory import explained
+from rolltrace.query.trajectory import explain_break
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ def tokens(op_id: int, prompt: list[int] | None, response: list[int] | None) -> 
 def test_a_prefix_break_is_explained_from_the_tokens_of_both_turns() -> None:
     finding = Finding("prefix_break", 2, 0, {"previous_op_id": 1, "prompt_tokens": 3})
     both = {1: tokens(1, [5], [6, 7]), 2: tokens(2, [5, 6, 8], [9])}
-    assert explained(finding, both).detail == {"previous_op_id": 1, "prompt_tokens": 3, "first_difference": 2}
+    assert explain_break(finding, both.get).detail == {"previous_op_id": 1, "prompt_tokens": 3, "first_difference": 2}
     assert "first_difference" not in finding.detail, "the finding itself stays as it was"
 
 
 @pytest.mark.parametrize("there", [{}, {2: tokens(2, [5], [9])}, {1: tokens(1, [5], [6]), 2: tokens(2, None, [9])}])
 def test_without_the_tokens_it_stays_as_it_is(there: dict[int, OpTokens]) -> None:
     finding = Finding("prefix_break", 2, 0, {"previous_op_id": 1})
-    assert explained(finding, there) == finding
+    assert explain_break(finding, there.get) == finding
 
 
 @pytest.mark.parametrize("detail", [None, {"error": "x"}])
 def test_other_findings_stay_as_they_are(detail: dict[str, str] | None) -> None:
     finding = Finding("tool_error", 2, 0, detail)
-    assert explained(finding, {2: tokens(2, [1], [2])}) == finding
+    assert explain_break(finding, {2: tokens(2, [1], [2])}.get) == finding

@@ -11,8 +11,8 @@ import pytest
 import rolltrace
 from rolltrace import RolloutTrace, backfill
 from rolltrace.query import IncompleteWarning, open_store
+from rolltrace.query.events import amendments_of, read_transitions
 from rolltrace.query.trajectory import as_value
-from rolltrace.query.transitions import amendments_of, read_transitions
 from tests.draining import drain
 
 from .conftest import generate, prune, start

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rolltrace.errors import StoppedError, StoreError
-from rolltrace.view.lanes import Lane, Opened
+from rolltrace.view.stores import Lane, Opened
 
 SLOW = "SELECT count(*) FROM range(10_000_000) a, range(10_000_000) b"
 

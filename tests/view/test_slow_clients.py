@@ -13,7 +13,7 @@ import pytest
 
 from rolltrace.view.connection import Connection
 from rolltrace.view.limits import MOST_STREAMS
-from rolltrace.view.static import static_files
+from rolltrace.view.pages import static_files
 from tests.background import eventually
 from tests.view.conftest import serving
 

@@ -17,7 +17,6 @@ from rolltrace.errors import (
 from rolltrace.pass_rule import PassMeaning, PassRule
 
 if TYPE_CHECKING:
-    from rolltrace.query.aligned import side_by_side
     from rolltrace.query.arguments import column_of as column_of
     from rolltrace.query.arguments import sorted_by as sorted_by
     from rolltrace.query.as_sql import listing_sql
@@ -37,17 +36,21 @@ if TYPE_CHECKING:
         Turn,
         TurnRow,
         compare,
+        side_by_side,
     )
     from rolltrace.query.completion import complete_filter
     from rolltrace.query.contents import PRUNED_KEY, Pruning
     from rolltrace.query.contents import Pace as Pace
     from rolltrace.query.conversation import as_produced as as_produced
+    from rolltrace.query.conversation import messages_of_trajectory
+    from rolltrace.query.conversation import shorten as shorten
     from rolltrace.query.curves import Curve as Curve
     from rolltrace.query.curves import Curves as Curves
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.curves import step_series
     from rolltrace.query.dataset import Store, open_store
     from rolltrace.query.events import Finding, Note, Score, Transition
+    from rolltrace.query.events import amendments_of as amendments_of
     from rolltrace.query.facets import facets_of
     from rolltrace.query.filter_fields import TERM as TERM
     from rolltrace.query.filters import MOST_ITEMS as MOST_ITEMS
@@ -78,17 +81,14 @@ if TYPE_CHECKING:
     from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
     from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
-    from rolltrace.query.reading import read_whole as read_whole
     from rolltrace.query.result import Result
     from rolltrace.query.runs import NO_OLDER_RUNS as NO_OLDER_RUNS
     from rolltrace.query.runs import OlderRuns
     from rolltrace.query.scope import Scope
     from rolltrace.query.search import search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
-    from rolltrace.query.shown_messages import messages_of_trajectory
-    from rolltrace.query.shown_messages import shorten as shorten
     from rolltrace.query.trajectory import Trajectory
-    from rolltrace.query.transitions import amendments_of as amendments_of
+    from rolltrace.query.trajectory import read_whole as read_whole
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
     from rolltrace.query.values import restore as restore
@@ -96,18 +96,17 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "aligned": "side_by_side",
         "arguments": "column_of sorted_by",
         "as_sql": "listing_sql",
         "bounds": "bounded branch_of whole_value",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
-        "comparison": "Comparison Parting TokenDivergence ToolCall ToolDivergence Turn TurnRow compare",
+        "comparison": "Comparison Parting TokenDivergence ToolCall ToolDivergence Turn TurnRow compare side_by_side",
         "completion": "complete_filter",
         "contents": "PRUNED_KEY Pace Pruning",
-        "conversation": "as_produced",
+        "conversation": "as_produced messages_of_trajectory shorten",
         "curves": "Curve Curves curves_of step_series",
         "dataset": "Store open_store",
-        "events": "Finding Note Score Transition",
+        "events": "Finding Note Score Transition amendments_of",
         "facets": "facets_of",
         "filter_fields": "TERM",
         "filters": "MOST_ITEMS compile_where",
@@ -126,15 +125,12 @@ _LATER, __getattr__ = load_later(
         "passes": "verdicts_of",
         "pulse": "Pulse pulse_of",
         "questions": "BY_CHOICE",
-        "reading": "read_whole",
         "result": "Result",
         "runs": "NO_OLDER_RUNS OlderRuns",
         "scope": "Scope",
         "search": "search_text",
         "sequence": "TokenSequence token_sequence",
-        "shown_messages": "messages_of_trajectory shorten",
-        "trajectory": "Trajectory",
-        "transitions": "amendments_of",
+        "trajectory": "Trajectory read_whole",
         "values": "Row changes_between restore",
     },
 )

@@ -1,4 +1,4 @@
-"""What is large in an op: its payload, its tokens, their text. Read when somebody asks for it, some ops at a time.
+"""What is large in trajectories: payloads, tokens with their text, messages. Read when somebody asks, some at a time.
 
 A trajectory of 1,000 turns is 350 MB, because every prompt repeats the one before it. Whoever opens it gets a skeleton,
 and whoever walks through its ops reads them in windows of a bounded size, one after the other.
@@ -13,26 +13,43 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from rolltrace._arrow import pa
+from rolltrace.messages import MessageRow
 from rolltrace.query.plain import PlainTable
 from rolltrace.query.values import Row
 from rolltrace.tables import PRUNED
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+    from rolltrace.query.snapshot import ScopeKey
 
 PAYLOAD = ("payload",)
 TOKENS = ("tokens", "logprobs", "response_mask", "tokenizer", "text", "prompt_chars", "piece_chars")
 TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
 _LISTS = frozenset({"tokens", "logprobs", "response_mask", "piece_chars"})
 _WINDOW_BYTES = 24 << 20
-_FIRST_OPS = 64
-_MOST_OPS = 16_384
-_MOST_DERIVED_CHARS = 1 << 20
-"""Of how much JSON the values are kept; as Python objects they are several times larger."""
+_MAX_OPS = 16_384
+_WINDOW_CHARS = 8 << 20
+_MAX_TRAJECTORIES = 256
+_MESSAGES = f"""
+SELECT trajectory_id, {", ".join(MessageRow.__struct_fields__)} FROM messages
+WHERE {{where}} ORDER BY turn, seq
+"""
+"""Rows that were told late, after those of the next turns, stand where they belong."""
 _raw_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def of_trajectories(ids: Sequence[str]) -> tuple[str, list[Any]]:
+    """A condition on rows, and its parameters. Statistics of files help with a plain comparison only."""
+    return (
+        ("trajectory_id = ?", list(ids))
+        if len(ids) == 1
+        else ("trajectory_id IN (SELECT unnest(?::VARCHAR[]))", [list(ids)])
+    )
 
 
 class OpKey(NamedTuple):
@@ -48,38 +65,47 @@ ReadColumns = Callable[[Sequence[OpKey], Sequence[str]], "pa.Table | PlainTable"
 
 
 class Pace:
-    """How many ops are read at once, learned from how large they were."""
+    """How many are read at once, learned from how large they were."""
 
-    def __init__(self) -> None:
-        self.ops = _FIRST_OPS
+    def __init__(self, first: int = 64, most: int = _MAX_OPS) -> None:
+        self.ops = first
+        self._most = most
 
-    def learn(self, ops: int, size_bytes: int) -> None:
-        fitting = ops * _WINDOW_BYTES // max(size_bytes, 1)
+    def learn(self, count: int, size: int, fitting: int | None = None) -> None:
+        """So many were this large, of which `fitting` may be in memory."""
+        fitting = count * (fitting or _WINDOW_BYTES) // max(size, 1)
         # Twice as many at most: prompts grow, and those to come may be larger than those that were.
-        self.ops = max(1, min(fitting, 2 * self.ops, _MOST_OPS))
+        self.ops = max(1, min(fitting, 2 * self.ops, self._most))
 
 
 class _Read:
-    """What was read at once. It is replaced as a whole: several threads may look at one trajectory."""
+    """What was read at once."""
 
     def __init__(self, table: pa.Table | PlainTable, keys: Sequence[OpKey]) -> None:
-        self.table = table
+        self._table = table
+        self._python: dict[str, Any] = {}
         self.rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
-        self.rows.update((each, row) for row, each in enumerate(_values(table, "op_id")))
-        self._python: dict[str, list[Any]] = {}
+        self.rows.update((each, row) for row, each in enumerate(self._values("op_id")))
 
-    def value(self, row: int, column: str) -> Any:
-        """A Python value. Texts and numbers of a window are converted at once: one by one takes ten times as long.
-        Lists are not, because they would take several times the memory."""
-        if column in _LISTS:
-            return self.table.column(column)[row].as_py()
-        if column not in self._python:
-            self._python[column] = _values(self.table, column)
-        return self._python[column][row]
+    def get(self, op_id: int, column: str) -> Any:
+        row = self.rows[op_id]
+        return None if row < 0 else self._values(column)[row]
+
+    def _values(self, column: str) -> Any:
+        """Texts and numbers are converted at once: one by one takes ten times as long. Lists stay Arrow's, because they
+        would take several times the memory."""
+        values = self._python.get(column)
+        if values is None:
+            values = self._table.column(column)
+            if column not in _LISTS and not isinstance(values, list):
+                values = values.to_pylist()
+            self._python[column] = values
+        return values
 
 
 class _Window:
-    """Some columns of the ops from one of them on."""
+    """Some columns of the ops from one of them on. What was read is replaced as a whole: several threads may look at
+    one trajectory."""
 
     def __init__(self, keys: Sequence[OpKey], columns: Sequence[str], read: ReadColumns, pace: Pace) -> None:
         self._keys = keys
@@ -87,39 +113,19 @@ class _Window:
         self._read_columns = read
         self._pace = pace
         self._place = {key.op_id: at for at, key in enumerate(keys)}
-        self._read: _Read | None = None
+        self.read: _Read | None = None
 
-    def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
-        """The value of an op, as Arrow has it; None if its row is gone."""
-        read = self._with(op_id)
-        row = read.rows[op_id]
-        return None if row < 0 else read.table.column(column)[row]
-
-    def value(self, op_id: int, column: str) -> Any:
-        """The same as a Python value."""
-        read = self._with(op_id)
-        row = read.rows[op_id]
-        return None if row < 0 else read.value(row, column)
-
-    def _with(self, op_id: int) -> _Read:
-        """What was read, this op included."""
-        read = self._read
+    def get(self, op_id: int, column: str) -> Any:
+        """A value of an op: a list as Arrow's scalar, all else as Python's; None if its row is gone."""
+        read = self.read
         if read is None or op_id not in read.rows:
-            self._read = None  # two at once would take twice the memory
+            self.read = None  # two at once would take twice the memory
             first = self._place[op_id]
             keys = self._keys[first : first + self._pace.ops]
             table = self._read_columns(keys, self._columns)
-            read = self._read = _Read(table, keys)
+            read = self.read = _Read(table, keys)
             self._pace.learn(len(keys), table.nbytes)
-        return read
-
-    def release(self) -> None:
-        self._read = None
-
-
-def _values(table: pa.Table | PlainTable, column: str) -> list[Any]:
-    values = table.column(column)
-    return values if isinstance(values, list) else values.to_pylist()
+        return read.get(op_id, column)
 
 
 class Contents:
@@ -137,38 +143,21 @@ class Contents:
         self._payload = _Window(keys, PAYLOAD, read, of_payload)
         self._tokens = _Window(keys, TOKENS, read, of_tokens)
         self._read_means = read_means
-        self.derived: dict[int, Any] = {}
-        """What `once` has made of payloads and still keeps, by op."""
-        self._derived_chars = 0
+        self.newest: tuple[int, Any] | None = None
+        """An op, and what was made of its payload: whoever looks at an op looks at all of it."""
 
     @cached_property
     def logprob_means(self) -> dict[int, float | None]:
         """Of those ops that have tokens."""
         return self._read_means()
 
-    def once(self, content: OpContent, op_id: int, make: Callable[[OpContent, str | None], Any]) -> Any:
-        """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
-        text = content.column("payload")
-        size = len(text or "")
-        if self._derived_chars + size > _MOST_DERIVED_CHARS:
-            self.derived, self._derived_chars = {}, 0
-        value = self.derived[op_id] = make(content, text)
-        self._derived_chars += size
-        return value
-
     def release(self) -> None:
         """Give back what was read. It is read again when somebody asks for it."""
-        self._payload.release()
-        self._tokens.release()
-        self.derived, self._derived_chars = {}, 0
+        self._payload.read = self._tokens.read = self.newest = None
 
     def value(self, op_id: int, column: str) -> Any:
-        """One column of an op, as a Python value."""
-        return (self._payload if column in PAYLOAD else self._tokens).value(op_id, column)
-
-    def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
-        """One column of an op, as Arrow has it: lists stay arrays."""
-        return (self._payload if column in PAYLOAD else self._tokens).scalar(op_id, column)
+        """One column of an op; a list as Arrow has it."""
+        return (self._payload if column in PAYLOAD else self._tokens).get(op_id, column)
 
 
 class OpContent:
@@ -184,7 +173,8 @@ class OpContent:
 
     def column(self, name: str) -> Any:
         """A column of its row, as a Python value."""
-        return self._contents.value(self._op_id, name)
+        value = self._contents.value(self._op_id, name)
+        return value if value is None or name not in _LISTS else value.as_py()
 
     @property
     def has_tokens(self) -> bool:
@@ -193,13 +183,15 @@ class OpContent:
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
-        derived = self._contents.derived  # looked at here first: many times for each op
-        return derived[self._op_id] if self._op_id in derived else self._contents.once(self, self._op_id, make)
+        newest = self._contents.newest
+        if newest is None or newest[0] != self._op_id:
+            newest = self._contents.newest = self._op_id, make(self, self.column("payload"))
+        return newest[1]
 
     def array(self, name: str) -> pa.Array | None:
         """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""
         half = name in ("prompt_ids", "response_ids")
-        scalar = self._contents.scalar(self._op_id, "tokens" if half else name)
+        scalar = self._contents.value(self._op_id, "tokens" if half else name)
         if scalar is None or not scalar.is_valid:
             return None
         prompt = self._prompt_tokens or 0
@@ -234,15 +226,44 @@ class OpContent:
         return {name: bytes(part).decode() for name, part in parts.items() if name in ("inputs", "outputs")}
 
 
-def pieces_of(
-    text: str | None, ids: Sequence[int] | None, counts: Sequence[int] | None, first: int
-) -> list[str] | None:
-    """The text of each token of one half; None if it is not known."""
-    if text is None or ids is None or counts is None:
-        return None
-    ends = list(accumulate(counts[first : first + len(ids)], initial=0))
-    fits = len(ends) == len(ids) + 1 and ends[-1] == len(text)  # a text that was changed afterwards has no pieces
-    return [text[begin:end] for begin, end in pairwise(ends)] if fits else None
+class Transcripts:
+    """The messages of some trajectories, in the order in which these will most likely be asked for: each once, as they
+    were produced. Rows of kind `rewrite` say where a prompt changed its history, and rows of kind `variant` are
+    messages as such a prompt has them. One that is asked for again is read again.
+    """
+
+    def __init__(self, store: Store, trajectory_ids: Sequence[str], scope: ScopeKey) -> None:
+        self._store = store
+        self._ids = trajectory_ids
+        self._scope = scope
+        self._pace = Pace(8, _MAX_TRAJECTORIES)
+        self._rows: dict[str, list[MessageRow]] = {}
+
+    def rows(self, trajectory_id: str) -> list[MessageRow]:
+        """All rows of a trajectory, in their order."""
+        rows = self._rows.get(trajectory_id)
+        if rows is None:
+            first = self._ids.index(trajectory_id)
+            ids = self._ids[first : first + self._pace.ops]
+            self._rows = read = self._read(ids)
+            chars = sum(len(row.text or "") + len(row.reasoning or "") for each in read.values() for row in each)
+            self._pace.learn(len(ids), chars, _WINDOW_CHARS)
+            rows = read[trajectory_id]
+        return rows
+
+    def release(self) -> None:
+        """Give back what was read."""
+        self._rows = {}
+
+    def _read(self, ids: Sequence[str]) -> dict[str, list[MessageRow]]:
+        by_id: dict[str, list[MessageRow]] = {each: [] for each in ids}
+        where, values = of_trajectories(ids)
+        for row in self._store._ask(_MESSAGES.format(where=where), values, self._scope, plain=True).rows():
+            by_id[row.pop("trajectory_id")].append(MessageRow(**row))
+        for rows in by_id.values():
+            if len({row.seq for row in rows}) < len(rows):  # drainers of several hosts, each of which counts from 0
+                rows.sort(key=lambda row: (row.time_ns, row.seq))
+        return by_id
 
 
 PRUNED_KEY = "$pruned"

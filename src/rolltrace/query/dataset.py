@@ -163,7 +163,7 @@ class Store(SqlStore):
         Raises:
             QueryError: no trajectory has this id, or several begin with it.
         """
-        from rolltrace.query.reading import read_whole, summaries  # whoever lists needs no trajectory
+        from rolltrace.query.trajectory import read_whole, summaries  # whoever lists needs no trajectory
 
         try:
             full_id, step = self._find(trajectory_id)

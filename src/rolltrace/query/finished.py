@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from rolltrace.query.dataset import Store
 from rolltrace.query.filters import compile_where
-from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.runs import choose_runs
-from rolltrace.query.trajectory import Trajectory
+from rolltrace.query.trajectory import Trajectory, read_whole, summaries
 
 _SURVEY = """
 SELECT

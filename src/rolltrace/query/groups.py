@@ -42,7 +42,7 @@ WHERE trajectory_id IN (SELECT unnest(?::VARCHAR[])) GROUP BY trajectory_id
 
 def records_where(store: Store, conditions: str, values: Sequence[Any], step: int | None) -> list[Trajectory]:
     """The records that meet some conditions, the oldest first."""
-    from rolltrace.query.reading import read_whole  # whoever lists groups needs no trajectory
+    from rolltrace.query.trajectory import read_whole  # whoever lists groups needs no trajectory
 
     return [each.trajectory for each in read_whole(store, record_rows(store, step, conditions, values), step)]
 
@@ -65,7 +65,7 @@ def find_record(store: Store, prefix: str) -> Row | None:
 
 def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
     """The record whose id begins so, if there is exactly one."""
-    from rolltrace.query.reading import read_whole
+    from rolltrace.query.trajectory import read_whole
 
     row = find_record(store, prefix)
     return None if row is None else next(read_whole(store, [row], row["step"])).trajectory

@@ -1,27 +1,20 @@
-"""One op of a trajectory, with its tokens.
-
-It is a skeleton: payloads, tokens and texts are read when they are asked for (query/contents.py). Inputs and outputs
-are what was recorded.
-"""
+"""One op of a trajectory, with its tokens: payloads, tokens and texts are read when they are asked for
+(query/contents.py). Inputs and outputs are what was recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from rolltrace.messages import Message, read_reply, read_response_text
-from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, Pruning, pieces_of
+from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, Pruning
 from rolltrace.query.values import Row, as_value
 from rolltrace.record import MODEL_KINDS
 
 _LAZY = ("inputs", "outputs", "prompt_text", "response_text")
-_PLAIN = (
-    "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
-    "worker", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens", "turn", "saw",
-    "thread", "payload_bytes",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,7 +94,7 @@ class Op:
     @property
     def tokens(self) -> OpTokens | None:
         """Its tokens; None if it has none."""
-        return None if self.content is None else _tokens(self.op_id, self.name, self.content)
+        return None if self.content is None else _tokens(self)
 
     @property
     def reply(self) -> Message | None:
@@ -197,33 +190,40 @@ class OpTokens(NamedTuple):
     @property
     def prompt_pieces(self) -> list[str] | None:
         """The text of each token of the prompt."""
-        return pieces_of(self.prompt_text, self.prompt_ids, self.piece_chars, 0)
+        return _pieces(self.prompt_text, self.prompt_ids, self.piece_chars, 0)
 
     @property
     def response_pieces(self) -> list[str] | None:
         """The text of each token of the response."""
-        return pieces_of(self.response_text, self.response_ids, self.piece_chars, len(self.prompt_ids or ()))
+        return _pieces(self.response_text, self.response_ids, self.piece_chars, len(self.prompt_ids or ()))
+
+
+def _pieces(text: str | None, ids: list[int] | None, counts: list[int] | None, first: int) -> list[str] | None:
+    """The text of each token of one half; None if it is not known."""
+    if text is None or ids is None or counts is None:
+        return None
+    ends = list(accumulate(counts[first : first + len(ids)], initial=0))
+    fits = len(ends) == len(ids) + 1 and ends[-1] == len(text)
+    return [text[begin:end] for begin, end in pairwise(ends)] if fits else None
 
 
 class TokensOfOps(Sequence[OpTokens]):
     """The tokens of those ops that have any, each read when it is asked for."""
 
-    def __init__(self, ops: Sequence[Op], contents: Contents) -> None:
+    def __init__(self, ops: Iterable[Op], contents: Contents) -> None:
         self._all = ops
-        self._contents = contents
+        self.contents = contents
 
     @cached_property
     def _ops(self) -> list[Op]:
-        return [op for op in self._all if op.op_id in self._contents.logprob_means]
+        return [op for op in self._all if op.op_id in self.contents.logprob_means]
 
     @overload
     def __getitem__(self, at: int) -> OpTokens: ...
     @overload
     def __getitem__(self, at: slice) -> list[OpTokens]: ...
     def __getitem__(self, at: int | slice) -> OpTokens | list[OpTokens]:
-        if isinstance(at, slice):
-            return [self._of(op) for op in self._ops[at]]
-        return self._of(self._ops[at])
+        return [_tokens(op) for op in self._ops[at]] if isinstance(at, slice) else _tokens(self._ops[at])
 
     def __len__(self) -> int:
         return len(self._ops)
@@ -236,23 +236,8 @@ class TokensOfOps(Sequence[OpTokens]):
     def __repr__(self) -> str:
         return f"<tokens of {len(self)} ops>"
 
-    def release(self) -> None:
-        """Give back what was read of these ops, payloads included."""
-        self._contents.release()
 
-    @property
-    def logprob_means(self) -> dict[int, float | None]:
-        """The mean logprob of each."""
-        means = self._contents.logprob_means
-        return {op.op_id: means[op.op_id] for op in self._ops}
-
-    def get(self, op_id: int) -> OpTokens | None:
-        """The tokens of one op; None if there is no such op."""
-        return next((self._of(op) for op in self._all if op.op_id == op_id), None)
-
-    def _of(self, op: Op) -> OpTokens:
-        assert op.content is not None
-        return _tokens(op.op_id, op.name, op.content)
+_PLAIN = tuple(name for name in Op.__dataclass_fields__ if name not in (*_LAZY, "children", "pruned"))
 
 
 def op_of(span: Row, contents: Contents, pruned: Pruning | None) -> Op:
@@ -268,30 +253,19 @@ def _read_payload(content: OpContent, text: str | None) -> Row | None:
     """Inputs and outputs; None if there is no payload, or none any more."""
     if text is None:
         return None
-    payload = as_value(text, _Columns(content) if '"$column"' in text else {})
+    columns = {name: content.list(name) for name in TOKEN_COLUMNS if f'"{name}"' in text} if '"$column"' in text else {}
+    payload = as_value(text, columns)
     if not isinstance(payload, dict) or not payload.keys() <= {"inputs", "outputs"}:
         return {"inputs": payload}
     return payload
 
 
-class _Columns(dict[str, Any]):
-    """The token columns of an op, each read when the payload names it."""
-
-    def __init__(self, content: OpContent) -> None:
-        self._content = content
-
-    def __contains__(self, name: object) -> bool:
-        return name in TOKEN_COLUMNS
-
-    def __getitem__(self, name: str) -> Any:
-        return self._content.list(name)
-
-
-def _tokens(op_id: int, name: str, content: OpContent) -> OpTokens:
-    prompt_ids, response_ids, logprobs, mask = (content.list(column) for column in TOKEN_COLUMNS)
-    prompt, response = content.texts
-    chars = content.column("piece_chars")
-    return OpTokens(op_id, name, prompt_ids, response_ids, logprobs, mask, prompt, response, chars)
+def _tokens(op: Op) -> OpTokens:
+    assert op.content is not None
+    lists = {column: op.content.list(column) for column in TOKEN_COLUMNS}
+    prompt, response = op.content.texts
+    chars = op.content.column("piece_chars")
+    return OpTokens(op.op_id, op.name, **lists, prompt_text=prompt, response_text=response, piece_chars=chars)
 
 
 def first_difference(before: Sequence[int], prompt: Sequence[int]) -> int | None:

@@ -16,8 +16,8 @@ from rolltrace.query.model.lists import Match, Search, SearchHit, SearchStep
 from rolltrace.query.model.rows import listing_row, short_name, typed
 from rolltrace.query.model.store import OlderRuns
 from rolltrace.query.paging import read_key, write_key
-from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row, Scope
+from rolltrace.query.trajectory import summaries
 from rolltrace.tables import Place
 
 if TYPE_CHECKING:

@@ -171,79 +171,60 @@ def sequence_of(calls: Iterable[PackedCall]) -> TokenSequence:
     """The one sequence of these model calls, which stand in the order they began."""
     sequence = TokenSequence()
     texts: list[str] = []
-    context, before = b"", _NOTHING
+    before: PackedCall | None = None
     for turn, call in enumerate(calls):
-        laid = _laid_out(call, before)
+        context = b"" if before is None else before.prompt + before.response
         shared = len(context)
-        if context and not call.prompt.startswith(context):
+        if before is not None and not call.prompt.startswith(context):
             shared = _shared_bytes(context, call.prompt)
-            first, end, gone = shared // _WIDTH, shared + _MAX_IN_BREAK * _WIDTH, len(context) // _WIDTH
-            total = len(call.prompt) // _WIDTH
+            end = shared + _MAX_IN_BREAK * _WIDTH
             sequence.breaks.append(
                 TokenBreak(
-                    len(sequence), turn, call.op_id, first,
-                    before_ids=_numbers(context[shared:end]), before_text=_slice(before, first, gone),
-                    after_ids=_numbers(call.prompt[shared:end]), after_text=_slice(laid, first, total),
-                    before_total=gone - first, after_total=total - first,
+                    len(sequence), turn, call.op_id, shared // _WIDTH,
+                    before_ids=_numbers(context[shared:end]), before_text=_text_from(before, shared, end),
+                    after_ids=_numbers(call.prompt[shared:end]),
+                    after_text=_text_from(call, shared, min(end, len(call.prompt))),
+                    before_total=(len(context) - shared) // _WIDTH, after_total=(len(call.prompt) - shared) // _WIDTH,
                 )
             )  # fmt: skip
-        texts.append("" if laid.text is None else laid.text[laid.chars_before(shared) :])
-        _add(sequence, call, "prompt", turn, laid, shared)
-        _add(sequence, call, "response", turn, laid, len(call.prompt))
-        context, before = call.prompt + call.response, laid
+        text = _text_from(call, shared)
+        texts.append(text or "")
+        _add(sequence, call, "prompt", turn, shared, text is not None)
+        _add(sequence, call, "response", turn, len(call.prompt), text is not None)
+        before = call
     sequence.text = "".join(texts)
     return sequence
 
 
 def _add(
-    sequence: TokenSequence, call: PackedCall, kind: Literal["prompt", "response"], turn: int, laid: _Laid, at: int
+    sequence: TokenSequence, call: PackedCall, kind: Literal["prompt", "response"], turn: int, at: int, has_text: bool
 ) -> None:
     """Tokens of a call at the end of the sequence: those of its prompt from `at` on, or its response."""
     is_response = kind == "response"
     ids = call.response if is_response else call.prompt[at:]
     if not ids:
         return
-    has_text, start, count = laid.text is not None, len(sequence), len(ids) // _WIDTH
+    start, count = len(sequence), len(ids) // _WIDTH
     sequence.ids += _numbers(ids)
-    sequence.piece_chars += _numbers(laid.counts[at : at + len(ids)]) if has_text else [0] * count
+    sequence.piece_chars += _numbers(call.counts[at : at + len(ids)]) if has_text else [0] * count
     sequence.logprobs += _fitted(call.logprobs if is_response else None, count)
     sequence.mask += _fitted(call.mask if is_response else None, count)
     sequence.segments.append(Segment(start, start + count, kind, turn, call.op_id, call.policy_version, has_text))
 
 
-class _Laid(NamedTuple):
-    """The text of a call, and how many characters of it each token ends."""
+def _text_from(call: PackedCall, start: int, end: int | None = None) -> str | None:
+    """The text of the tokens of a call from this byte on; None if it is not known, or is another one than its tokens'.
 
-    text: str | None
-    """None if it is not known, or is another one than its tokens'."""
-    counts: bytes
-    counted: int = 0
-    """Of so many bytes of the counts ..."""
-    counted_chars: int = 0
-    """... the sum is this."""
-
-    def chars_before(self, end: int) -> int:
-        if end >= self.counted:
-            return self.counted_chars + sum(_numbers(self.counts[self.counted : end]))
-        return sum(_numbers(self.counts[:end]))
-
-
-_NOTHING = _Laid(None, b"")
-
-
-def _laid_out(call: PackedCall, before: _Laid) -> _Laid:
-    """Most of a long prompt is what the call before had, whose characters are counted already."""
+    Most of a long prompt is what the call before had: only the characters behind that are counted.
+    """
     halves = ((call.prompt_text, call.prompt), (call.response_text, call.response))
     if any(text is None and ids for text, ids in halves) or len(call.counts) != len(call.prompt) + len(call.response):
-        return _NOTHING
-    prompt_text, response_text = call.prompt_text or "", call.response_text or ""
-    counted, counted_chars = 0, 0
-    if before.text is not None and call.counts.startswith(before.counts) and len(before.counts) <= len(call.prompt):
-        counted, counted_chars = len(before.counts), len(before.text)
-    laid = _Laid(prompt_text + response_text, call.counts, counted, counted_chars)
-    fits = laid.chars_before(len(call.prompt)) == len(prompt_text)
-    fits = fits and sum(_numbers(call.counts[len(call.prompt) :])) == len(response_text)
-    return laid if fits else _NOTHING
+        return None
+    text, count = (call.prompt_text or "") + (call.response_text or ""), sum(_numbers(call.counts[start:]))
+    begin = len(text) - count
+    if begin < 0:
+        return None
+    return text[begin:] if end is None else text[begin : begin + sum(_numbers(call.counts[start:end]))]
 
 
 def _bytes(numbers: pa.Array | None) -> bytes:
@@ -275,11 +256,3 @@ def _fitted(values: Sequence[float | int] | None, count: int) -> list:  # type: 
     """So many values, None for what is missing."""
     fitted = list(values or ())[:count]
     return fitted + [None] * (count - len(fitted))
-
-
-def _slice(laid: _Laid, start: int, end: int) -> str | None:
-    if laid.text is None:
-        return None
-    begin = laid.chars_before(start * _WIDTH)
-    shown = laid.counts[start * _WIDTH : min(end, start + _MAX_IN_BREAK) * _WIDTH]
-    return laid.text[begin : begin + sum(_numbers(shown))]

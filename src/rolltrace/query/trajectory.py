@@ -1,34 +1,51 @@
-"""One trajectory: the tree of its ops, its messages, tokens, scores.
+"""One trajectory: the tree of its ops, its messages, tokens, scores. Some are read with as many questions as one.
 
-It is a skeleton: payloads, tokens and texts of ops (query/contents.py) and messages (query/conversation.py) are read
-when they are asked for.
+What is small of all that are asked for is in memory at once, so the caller says how many these are. What is large is
+read on the way, as somebody asks for it (query/contents.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import msgspec
+
+from rolltrace._arrow import pa
 from rolltrace.errors import QueryError
-from rolltrace.messages import MessageRow
+from rolltrace.messages import MessageRow, read_ranges
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
-from rolltrace.query.contents import Contents, Pruning, pruning_of
-from rolltrace.query.conversation import Chat, Transcripts, as_seen, to_chat
-from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of
+from rolltrace.query.contents import (
+    PAYLOAD,
+    Contents,
+    OpKey,
+    Pace,
+    Pruning,
+    ReadColumns,
+    Transcripts,
+    of_trajectories,
+    pruning_of,
+)
+from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of, read_transitions
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
-from rolltrace.query.transitions import read_transitions
+from rolltrace.query.plain import PlainTable
+from rolltrace.query.result import IS_INT
 from rolltrace.query.values import Row, as_object, as_value, tags_of
-from rolltrace.tables import PRUNED
+from rolltrace.tables import COORDINATES, OPS, PRUNED, TABLE_SCHEMAS
 
 if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
     from rolltrace.query.sequence import TokenSequence
+    from rolltrace.query.snapshot import ScopeKey
 
+Chat = dict[str, Any]
+"""A message in OpenAI's chat format."""
 _LARGE = ("ops", "tokens", "messages")
 _COORDINATES = ("step", "sample_index", "rollout_n", "validate", "run")
 _EVENTS = ("transitions", "scores", "notes", "findings")
-_MOST_OPS_DEEP = 100
+_MAX_DEPTH = 100
 """How many ops stand inside each other in the tree; those inside them stand beside the last."""
 
 
@@ -115,7 +132,7 @@ class Trajectory:
     def release(self) -> None:
         """Give back the memory of what was read of payloads, tokens and messages; whoever asks reads them again."""
         if isinstance(self.tokens, TokensOfOps):
-            self.tokens.release()
+            self.tokens.contents.release()
         transcripts: Transcripts | None = self.__dict__.get("_transcripts")
         if transcripts is not None:
             transcripts.release()
@@ -164,7 +181,7 @@ class Trajectory:
     @property
     def conversation(self) -> list[Chat]:
         """The messages between model, tools and user as they were produced, in OpenAI's chat format."""
-        return to_chat(row for row in self.messages if row.kind == "message")
+        return _to_chat(row for row in self.messages if row.kind == "message")
 
     def seen_by(self, turn: int) -> list[Chat]:
         """The messages that a model call was given, which may be a rewritten history, in OpenAI's chat format.
@@ -175,14 +192,22 @@ class Trajectory:
         Raises:
             QueryError: there is no such call, or it was given no messages.
         """
-        return to_chat(self.messages_seen_by(turn))
+        return _to_chat(self.messages_seen_by(turn))
 
     def messages_seen_by(self, turn: int) -> list[MessageRow]:
         """The same as rows."""
         calls = [op for op in self.walk() if op.turn == turn and op.saw is not None]
         if not calls:
             raise QueryError(f"trajectory {self.trajectory_id[:8]} has no model call {turn} that was given messages")
-        return as_seen(self.messages, calls[-1].saw or "", turn)
+        by_seq = {row.seq: row for row in self.messages}
+        marks = [row for row in by_seq.values() if row.kind == "rewrite" and row.turn <= turn]
+        stripped = {seq for mark in marks for seq in mark.read_detail().get("reasoning_stripped", ())}
+        seen = [by_seq[seq] for seq in read_ranges(calls[-1].saw or "") if seq in by_seq]
+        return [
+            msgspec.structs.replace(row, reasoning=None) if row.seq in stripped else row
+            for row in seen
+            if row.kind != "rewrite"
+        ]
 
     @property
     def op_flags(self) -> dict[int | None, list[str]]:
@@ -211,13 +236,9 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Its attributes without `ops` and `tokens`, which may be large: scores, transitions, notes and findings as
         dicts, `pruned` as text."""
-        pruned = None if self.pruned is None else str(self.pruned)
-        attributes = {name: getattr(self, name) for name in _SMALL}
-        return {
-            **attributes,
-            **{name: [dict(each) for each in attributes[name]] for name in _EVENTS},
-            "pruned": pruned,
-        }
+        attributes = {name: getattr(self, name) for name in (each.name for each in fields(self)) if name not in _LARGE}
+        events = {name: [dict(each) for each in attributes[name]] for name in _EVENTS}
+        return {**attributes, **events, "pruned": None if self.pruned is None else str(self.pruned)}
 
     def token_sequence(self) -> TokenSequence:
         """All tokens as one sequence, each prompt without what the turn before had: see `query.token_sequence`."""
@@ -228,38 +249,36 @@ class Trajectory:
     @property
     def logprob_means(self) -> dict[int, float | None]:
         """The mean logprob of the response of each op that has tokens."""
-        return self.tokens.logprob_means if isinstance(self.tokens, TokensOfOps) else {}
+        if not isinstance(self.tokens, TokensOfOps):
+            return {}
+        means = self.tokens.contents.logprob_means
+        return {op.op_id: means[op.op_id] for op in self.walk() if op.op_id in means}
 
 
-_SMALL = tuple(each.name for each in fields(Trajectory) if each.name not in _LARGE)
+def _to_chat(rows: Iterable[MessageRow]) -> list[Chat]:
+    return [row.to_message().to_chat() for row in rows]
 
 
-def build(
-    summary: Row,
+def _build(
+    listed: Row,
     own: Row | None,
     spans: list[Row],
+    events: Sequence[list[Row]],
     contents: Contents,
-    transitions: list[Row],
-    scores: list[Row],
-    notes: list[Row],
-    findings: list[Row],
-    *,
     transcripts: Transcripts,
 ) -> Trajectory:
-    """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one.
-
-    The rows of ops are without what is large; `contents` has that, and `transcripts` the messages.
-    """
+    """A trajectory from its row of the listing, its row of the table `trajectories` if it has one, the rows of its ops
+    without what is large, and those of what else was recorded."""
+    transitions, scores, notes, flags = events
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
     notes = [_parsed(row, "body") for row in notes]
     pruned = pruning_of(notes)
     ops = {span["op_id"]: op_of(span, contents, pruned) for span in spans}
-    tokens = TokensOfOps(list(ops.values()), contents)
     built = Trajectory(
-        **{**summary, "tags": tags_of(summary["tags"])},
+        **{**listed, "tags": tags_of(listed["tags"])},
         **inside,
         ops=_tree(spans, ops),
-        tokens=tokens,
+        tokens=TokensOfOps(ops.values(), contents),
         scores=[
             Score(**{**row, "terms": None if row["terms"] is None else as_object(row["terms"], "terms")})
             for row in scores
@@ -267,11 +286,11 @@ def build(
         notes=[Note(**note) for note in notes if note["event"] != PRUNED],
         pruned=pruned,
     )
-    found = [Finding(**_parsed(row, "detail")) for row in findings]
+    found = [Finding(**_parsed(row, "detail")) for row in flags]
     late: dict[str, Callable[[], Any]] = {
         "messages": lambda: transcripts.rows(built.trajectory_id),
-        "transitions": lambda: _transitions(transitions, ops, pruned),
-        "findings": lambda: [explained(each, tokens) for each in found],
+        "transitions": lambda: _read_transitions(transitions, ops, pruned),
+        "findings": lambda: [explain_break(each, lambda id: ops[id].tokens if id in ops else None) for each in found],
     }
     for name in late:
         del built.__dict__[name]
@@ -279,9 +298,12 @@ def build(
     return built
 
 
-def _transitions(rows: list[Row], ops: dict[int, Op], pruned: Pruning | None) -> list[Transition]:
-    events = [_marked(_parsed(row, "trace", "fields"), pruned) for row in rows]
-    return [Transition(**row) for row in read_transitions(events, ops)]
+def _read_transitions(rows: list[Row], ops: dict[int, Op], pruned: Pruning | None) -> list[Transition]:
+    steps = [_parsed(row, "trace", "fields") for row in rows]
+    for step in steps:
+        if pruned is not None and not step["amends"] and step["trace"] is None and step["fields"] is None:
+            step["trace"] = pruned.mark
+    return [Transition(**row) for row in read_transitions(steps, ops)]
 
 
 def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:
@@ -311,29 +333,17 @@ def parents_of(spans: list[Row], ops: Container[int]) -> dict[int, int | None]:
             if parent is None:
                 depths[each] = 1
                 continue
-            if depths[parent] == _MOST_OPS_DEEP:
+            if depths[parent] == _MAX_DEPTH:
                 parents[each] = parents[parent]
-            depths[each] = min(depths[parent] + 1, _MOST_OPS_DEEP)
+            depths[each] = min(depths[parent] + 1, _MAX_DEPTH)
     return parents
-
-
-def _marked(transition: Row, pruned: Pruning | None) -> Row:
-    if pruned is None or transition["amends"] or transition["trace"] is not None or transition["fields"] is not None:
-        return transition
-    return {**transition, "trace": pruned.mark}
 
 
 def _parsed(row: Row, *names: str) -> Row:
     return {key: as_value(value) if key in names and value is not None else value for key, value in row.items()}
 
 
-class KnownTokens(Protocol):
-    """The tokens of ops, by their id."""
-
-    def get(self, op_id: int, /) -> OpTokens | None: ...
-
-
-def explained(finding: Finding, tokens: KnownTokens) -> Finding:
+def explain_break(finding: Finding, tokens_of: Callable[[int], OpTokens | None]) -> Finding:
     """A finding; a prefix break with `first_difference` in its detail, if the tokens of both turns are there.
 
     The drainer compares hashes and knows only that two turns do not fit together.
@@ -341,8 +351,110 @@ def explained(finding: Finding, tokens: KnownTokens) -> Finding:
     detail = finding.detail
     if finding.flag != "prefix_break" or finding.op_id is None or not isinstance(detail, dict):
         return finding
-    now, last = tokens.get(finding.op_id), tokens.get(detail.get("previous_op_id", 0))
+    now, last = tokens_of(finding.op_id), tokens_of(detail.get("previous_op_id", 0))
     if now is None or last is None or now.prompt_ids is None:
         return finding
     at = first_difference([*(last.prompt_ids or ()), *(last.response_ids or ())], now.prompt_ids)
     return replace(finding, detail={**detail, "first_difference": at})
+
+
+_EVENT_VIEWS = {"transitions": "_transitions", "scores": "scores", "notes": "notes", "flags": "flags"}
+"""Tables -> the views that are read."""
+_OWN = "trajectory_id, traceback, parent_trajectory_id, parent_op_id"
+_WHERE = frozenset(column.name for column in COORDINATES)
+_COLUMNS = {
+    schema.name: ", ".join(column.name for column in schema.columns if column.name not in _WHERE)
+    for schema in TABLE_SCHEMAS
+}
+"""Those of each table that do not say where its rows stand in the training run."""
+_SKELETON = ", ".join(column.name for column in OPS.columns if column.name not in PAYLOAD)
+_RENAMED = {"tokens": "ids AS tokens", "response_mask": "mask AS response_mask"}
+"""Columns of the table `tokens` that have other names here."""
+
+
+class Whole(NamedTuple):
+    """A trajectory, and the rows of its ops that it was made from, without what is large."""
+
+    trajectory: Trajectory
+    spans: list[Row]
+
+
+def summaries(store: Store, trajectory_ids: Sequence[str], scope: ScopeKey) -> list[Row]:
+    """The rows of the listing of these trajectories, in their order; without those that are gone."""
+    columns = ", ".join((*TRAJECTORY_COLUMNS, IS_INT))
+    by_id: dict[str, Row] = {}
+    for row in _rows(store, "_listing", columns, trajectory_ids, scope, "start_ns"):
+        by_id.setdefault(row["trajectory_id"], row)
+    return [by_id[each] for each in trajectory_ids if each in by_id]
+
+
+def read_whole(
+    store: Store,
+    listed: Sequence[Row],
+    scope: ScopeKey,
+    *,
+    paces: tuple[Pace, Pace] | None = None,
+    on_fault: Callable[[str, Exception], None] | None = None,
+) -> Iterator[Whole]:
+    """The trajectories of these rows of the listing, in their order.
+
+    Args:
+        store: The store.
+        listed: Their rows, as from `summaries` or `Store.trajectories`.
+        scope: Where they are: their step, or the folders of their steps; None to look everywhere.
+        paces: How many ops are read at once, of payloads and of tokens, if that is known from others.
+        on_fault: Told of a trajectory that cannot be built, and why; it is left out then. If not given, that is raised.
+    """
+    ids = [row["trajectory_id"] for row in listed]
+
+    def of_each(table: str, columns: str, order: str) -> dict[str, list[Row]]:
+        by_id: dict[str, list[Row]] = {each: [] for each in ids}
+        for row in _rows(store, table, columns, ids, scope, order):
+            by_id[row.pop("trajectory_id")].append(row)
+        return by_id
+
+    own = of_each("_trajectories", _OWN, "end_ns DESC NULLS LAST")
+    spans = of_each("ops", _SKELETON, "start_ns, op_id")
+    events = [of_each(view, _COLUMNS[table], "time_ns, worker") for table, view in _EVENT_VIEWS.items()]
+    keys = [OpKey(each, span["op_id"], span["start_ns"] or 0) for each in ids for span in spans[each]]
+    contents = Contents(keys, _reader(store, scope), lambda: _logprob_means(store, ids, scope), paces)
+    transcripts = Transcripts(store, ids, scope)
+    for row, each in zip(listed, ids):
+        try:
+            inside = [rows_by_id[each] for rows_by_id in events]
+            built = _build(row, next(iter(own[each]), None), spans[each], inside, contents, transcripts)
+        except Exception as fault:
+            if on_fault is None:
+                raise
+            on_fault(each, fault)
+            continue
+        built.__dict__["_store_path"] = store.path
+        yield Whole(built, spans[each])
+
+
+def _reader(store: Store, scope: ScopeKey) -> ReadColumns:
+    def read(keys: Sequence[OpKey], columns: Sequence[str]) -> pa.Table | PlainTable:
+        ids = list(dict.fromkeys(key.trajectory_id for key in keys))
+        where, values = of_trajectories(ids)
+        starts = [key.start_ns for key in keys]
+        if len(ids) == 1 and all(starts):  # the statistics of the files say where its ops of that time are
+            where, values = f"{where} AND start_ns BETWEEN ? AND ?", [*values, min(starts), max(starts)]
+        names = ", ".join(_RENAMED.get(name, name) for name in columns)
+        table = "ops" if columns == PAYLOAD else "_tokens"
+        sql = f"SELECT op_id, {names} FROM {table} WHERE {where} AND op_id IN (SELECT unnest(?::BIGINT[]))"
+        ask = store._engine.plain_rows if columns == PAYLOAD else store._engine.query
+        return ask(sql, [*values, [key.op_id for key in keys]], scope)
+
+    return read
+
+
+def _logprob_means(store: Store, ids: Sequence[str], scope: ScopeKey) -> dict[int, float | None]:
+    rows = _rows(store, "_tokens", "op_id, list_avg(logprobs) AS mean", ids, scope, "op_id")
+    return {row["op_id"]: row["mean"] for row in rows}
+
+
+def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: ScopeKey, order: str) -> list[Row]:
+    if not ids:
+        return []
+    where, values = of_trajectories(ids)
+    return store._ask(f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}", values, scope, plain=True).rows()

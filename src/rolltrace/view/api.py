@@ -1,4 +1,4 @@
-"""One short function per endpoint: parse, ask `query`, encode. Its name is that of the endpoint in `view.endpoints`.
+"""One short function per endpoint: parse, ask `query`, encode. Its name is that of the endpoint in `view.requests`.
 
 They run in worker threads, under a time limit; what they raise becomes a `Problem` in `view.server`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -58,10 +58,8 @@ from rolltrace.query.model import trajectory as told
 from rolltrace.query.model.comparison import Comparison
 from rolltrace.query.model.rows import listing_row, number, passing, short_name, typed
 from rolltrace.view import requests
-from rolltrace.view.answers import Answer
-from rolltrace.view.lanes import Opened
-from rolltrace.view.loaded import Loaded
-from rolltrace.view.stores import Home, Stores
+from rolltrace.view.cache import Answer, Loaded
+from rolltrace.view.stores import Home, Opened, Stores
 from rolltrace.view.writes import Writing
 
 MOST_TOKENS = 50_000
@@ -426,18 +424,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-HANDLERS: dict[str, Callable[[Asked], Answer | msgspec.Struct]] = {
-    each.__name__: each
-    for each in (
-        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check,
-        filter_complete, trajectory, conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare,
-        share, live, search, jump,
-    )
-}  # fmt: skip
-"""By the name of their endpoint."""
-
-
 def answer(name: str, asked: Asked) -> Answer:
-    """What an endpoint answers."""
-    found = HANDLERS[name](asked)
+    """What an endpoint answers: the function above of its name is asked."""
+    found: Answer | msgspec.Struct = globals()[name](asked)
     return found if isinstance(found, Answer) else Answer(encode(found))

@@ -12,7 +12,7 @@ import msgspec
 from rolltrace.query.model import comparison, lists, store, trajectory
 from rolltrace.query.model.store import Problem
 from rolltrace.view import requests
-from rolltrace.view.endpoints import ENDPOINTS, Endpoint
+from rolltrace.view.requests import ENDPOINTS, Endpoint
 from rolltrace.view.writes import HEADER, HEADER_VALUE, WRITES, Write
 
 _REFERENCE = "#/components/schemas/{name}"

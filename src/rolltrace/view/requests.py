@@ -1,13 +1,16 @@
-"""What the server is asked: the arguments of every endpoint once. OpenAPI's parameters are generated from here.
+"""Every endpoint once: its path, what it is asked, what it answers. Routes and OpenAPI are made from this table.
 
 Arguments come as text; `msgspec.convert(..., strict=False)` makes them numbers and booleans and says what is wrong.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
+
+from rolltrace.query.model import comparison, lists, store
+from rolltrace.query.model import trajectory as told
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 
@@ -158,3 +161,58 @@ class JumpRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     project: str | None = None
     experiment: str | None = None
     step: int | None = None
+
+
+class Endpoint(NamedTuple):
+    """One GET endpoint."""
+
+    name: str
+    """Of the handler in `view.api`, and the operationId."""
+    path: str
+    request: type[Struct]
+    answer: type[Struct] | str
+    """A response type; or a media type, for what is no typed JSON."""
+    summary: str
+
+
+_T = "/api/trajectory/{trajectory_id}"
+ENDPOINTS = (
+    Endpoint("status", "/api/status", Nothing, store.Status, "The store as a whole"),
+    Endpoint("experiments", "/api/experiments", Nothing, store.Experiments, "All experiments"),
+    Endpoint("experiment", "/api/experiment", ExperimentRequest, store.Experiment, "Series over the steps"),
+    Endpoint("groups", "/api/groups", PageRequest, lists.Groups, "A page of groups"),
+    Endpoint("group_records", "/api/group_records", ScopeRequest, lists.GroupRecords, "Records of whole groups"),
+    Endpoint("trajectories", "/api/trajectories", PageRequest, lists.Trajectories, "A page of trajectories"),
+    Endpoint("sql", "/api/sql", SqlRequest, lists.Sql, "A listing as one SELECT over the documented views"),
+    Endpoint("facets", "/api/facets", ScopeRequest, lists.Facets, "Counts and histograms"),
+    Endpoint("filter_check", "/api/filter/check", FilterCheckRequest, lists.FilterCheck, "Is this filter right?"),
+    Endpoint(
+        "filter_complete",
+        "/api/filter/complete",
+        FilterCompleteRequest,
+        lists.Completion,
+        "What could stand at the cursor of a filter",
+    ),
+    Endpoint("trajectory", _T, Nothing, told.TrajectoryHead, "A trajectory without its payloads"),
+    Endpoint("conversation", f"{_T}/conversation", ConversationRequest, told.Conversation, "Its messages"),
+    Endpoint(
+        "message",
+        f"{_T}/message/{{index}}",
+        ConversationRequest,
+        told.Message,
+        "One message, nothing cut",
+    ),
+    Endpoint("tokens", f"{_T}/tokens", TokensRequest, told.TokenRange, "A range of its token sequence"),
+    Endpoint("op", f"{_T}/op/{{op_id}}", Nothing, told.OpDetail, "One op with its payload, bounded"),
+    Endpoint("branch", f"{_T}/op/{{op_id}}/branch", BranchRequest, told.Branch, "A part of a payload"),
+    Endpoint("op_raw", f"{_T}/op/{{op_id}}/raw", Nothing, "application/json", "The whole op, to download"),
+    Endpoint("transitions", f"{_T}/transitions", Nothing, told.Transitions, "Its environment steps"),
+    Endpoint("raw", f"{_T}/raw", Nothing, "application/json", "Its record as JSON, bounded"),
+    Endpoint("blob", "/api/blob/{hash}", Nothing, "image/*", "An image"),
+    Endpoint("compare", "/api/compare", CompareRequest, comparison.Comparison, "Trajectories side by side"),
+    Endpoint("share", "/api/share", ShareRequest, "text/html", "Pages with their data in one file, to download"),
+    Endpoint("live", "/api/live", Nothing, store.Live, "What runs right now"),
+    Endpoint("events", "/api/events", Nothing, "text/event-stream", "`live` events, each a Live as JSON"),
+    Endpoint("search", "/api/search", SearchRequest, lists.Search, "Where a text occurs"),
+    Endpoint("jump", "/api/jump", JumpRequest, lists.Jump, "Where a few letters could lead"),
+)

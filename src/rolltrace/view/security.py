@@ -28,7 +28,7 @@ from rolltrace.query.model.store import Problem
 from rolltrace.view.guesses import Guesses
 from rolltrace.view.limits import MOST_BODY_BYTES, MOST_HEAD_BYTES, SLOWED_SEC
 from rolltrace.view.listen import is_loopback
-from rolltrace.view.root import path_below_root, relative_root
+from rolltrace.view.pages import path_below_root, relative_root
 from rolltrace.view.writes import forgery, is_write
 
 HEADERS = {

@@ -1,11 +1,12 @@
-"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates.
+"""The web server: routes made from `view.requests`, errors as `Problem`, answers with ETags, live updates.
 
-`view.api`, and `query` with it, is imported where it is used: see `view.lanes`.
+`view.api`, and `query` with it, is imported where it is used: see `view.stores`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import re
 import time
@@ -24,14 +25,11 @@ from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
 from rolltrace.query.model.store import Passing, Problem, Written
-from rolltrace.view.endpoints import ENDPOINTS, Endpoint
-from rolltrace.view.lanes import Opened
 from rolltrace.view.limits import MOST_STREAMS, STREAM_SEC
-from rolltrace.view.requests import PassRequest
-from rolltrace.view.root import WithoutPrefix, relative_root
+from rolltrace.view.pages import INDEX, WithoutPrefix, index_at, relative_root, static_files, takes_gzip
+from rolltrace.view.requests import ENDPOINTS, Endpoint, PassRequest
 from rolltrace.view.security import Access, Guard
-from rolltrace.view.static import INDEX, StaticFile, index_at, static_files
-from rolltrace.view.stores import PREFIX, Home, Stores
+from rolltrace.view.stores import PREFIX, Home, Opened, Stores
 from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels, write_pass
 
 if TYPE_CHECKING:
@@ -173,7 +171,7 @@ class _Server:
                 return _response(_json(404, Problem("not_found", f"there is nothing at {path[:200]!r}")))
             # A page: its address means something to the application in the browser.
             file = index_at(relative_root(request.scope), self._files[INDEX])
-        return _static(file, request)
+        return file.respond(request)
 
     async def _events(self, request: Request) -> Response:
         try:
@@ -288,12 +286,14 @@ def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opene
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
             return _Reply(304, b"", "application/json", headers)
-    ready = opened.answers.get(etag, lambda: api.answer(endpoint.name, asked), check_limit)
-    answer, body = ready.answer, ready.answer.body
+    answer = opened.answers.get(
+        etag, lambda: api.answer(endpoint.name, asked), lambda made: len(made.body), check_limit
+    )
+    body = answer.body
     if answer.filename is not None:
         headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
-    if len(body) >= _SMALLEST_COMPRESSED and _takes_gzip(request) and answer.media_type == "application/json":
-        body = ready.compressed
+    if len(body) >= _SMALLEST_COMPRESSED and takes_gzip(request) and answer.media_type == "application/json":
+        body = gzip.compress(body, 1)
         headers["Content-Encoding"] = "gzip"
     return _Reply(200, body, answer.media_type, headers)
 
@@ -306,10 +306,6 @@ def _version(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Ope
     if trajectory_id is not None and endpoint.name != "trajectory":  # that one shows other steps too
         return opened.store.version(opened.loaded.place(trajectory_id).step)
     return opened.store.version(getattr(asked.arguments, "step", None))
-
-
-def _takes_gzip(request: Request) -> bool:
-    return "gzip" in request.headers.get("accept-encoding", "")
 
 
 def _problem(fault: Exception) -> _Reply:
@@ -337,17 +333,6 @@ def _json(status: int, answer: msgspec.Struct) -> _Reply:
 
 def _response(reply: _Reply) -> Response:
     return Response(reply.body, reply.status, media_type=reply.media_type, headers=reply.headers)
-
-
-def _static(file: StaticFile, request: Request) -> Response:
-    cache = "public, max-age=31536000, immutable" if file.immutable else "no-cache"
-    headers = {"Cache-Control": cache, "ETag": file.etag, "Vary": "Accept-Encoding"}
-    if file.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    if file.compressed is not None and _takes_gzip(request):
-        headers["Content-Encoding"] = "gzip"
-        return Response(file.compressed, media_type=file.media_type, headers=headers)
-    return Response(file.body, media_type=file.media_type, headers=headers)
 
 
 async def _openapi(_: Request) -> Response:

@@ -21,7 +21,7 @@ from rolltrace.query.model.store import Series
 from rolltrace.query.model.trajectory import Branch, Message, OutlineOp
 from rolltrace.view import api, requests
 from rolltrace.view.archive import Archive
-from rolltrace.view.loaded import Loaded
+from rolltrace.view.cache import Loaded
 from rolltrace.view.stores import Stores
 from rolltrace.view.writes import Writing
 

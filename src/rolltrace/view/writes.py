@@ -122,7 +122,7 @@ def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) 
     if (why := writing.refusal(store.path)) is not None:
         raise WriteRefused(why, "rolltrace label ID NAME")
     op_id = None if wanted.op_id is None else _whole(wanted.op_id)
-    from rolltrace.query import login_name  # late: see view.lanes
+    from rolltrace.query import login_name  # late: see view.stores
 
     author = wanted.author or login_name()
     for trajectory_id in wanted.trajectory_ids:
@@ -139,7 +139,7 @@ def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> 
     """
     if (why := writing.refusal(store.path)) is not None:
         raise WriteRefused(why, "rolltrace groups --term NAME --save")
-    from rolltrace.query.model.rows import passing  # late: see view.lanes
+    from rolltrace.query.model.rows import passing  # late: see view.stores
 
     (meaning,) = store.set_pass(
         project=wanted.project, experiment=wanted.experiment, term=wanted.term, threshold=wanted.threshold

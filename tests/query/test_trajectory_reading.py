@@ -8,7 +8,7 @@ import pytest
 
 import rolltrace
 from rolltrace.query import Store, open_store
-from rolltrace.query.reading import read_whole, summaries
+from rolltrace.query.trajectory import read_whole, summaries
 
 GONE = "f" * 32
 
