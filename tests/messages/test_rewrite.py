@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolltrace.messages.rewrite import align
+from rolltrace.messages.placing import align
 from tests.messages.rollout import Rollout, detail_of, play, result, said, system, user
 from tests.nightly import nightly
 

@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 from rolltrace._later import load_later
 
 if TYPE_CHECKING:
-    from rolltrace.messages.genai import to_genai
+    from rolltrace.messages.content import read_tagged_results
+    from rolltrace.messages.formats import read_message, read_messages
     from rolltrace.messages.inline_images import TakenImages, take_images
-    from rolltrace.messages.message import Author, Message, ToolCall, as_text, fingerprint
-    from rolltrace.messages.message_list import read_message, read_messages
-    from rolltrace.messages.prompt import read_given_messages, read_prompt
-    from rolltrace.messages.reply import read_replies, read_reply, read_tool_result
+    from rolltrace.messages.message import Author, Message, ToolCall, as_text, fingerprint, to_genai
+    from rolltrace.messages.model_calls import (
+        read_given_messages,
+        read_prompt,
+        read_replies,
+        read_reply,
+        read_tool_result,
+    )
     from rolltrace.messages.streams import StreamLength, join_stream, stream_length
-    from rolltrace.messages.tags import read_tagged_results
     from rolltrace.messages.template import read_prompt_text, read_response_text
     from rolltrace.messages.transcript import EndedOp, OpRows, Transcript
     from rolltrace.messages.transcript_rows import MessageRow, Rewrite, read_ranges
@@ -20,14 +24,12 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "genai": "to_genai",
+        "content": "read_tagged_results",
+        "formats": "read_message read_messages",
         "inline_images": "TakenImages take_images",
-        "message": "Author Message ToolCall as_text fingerprint",
-        "message_list": "read_message read_messages",
-        "prompt": "read_given_messages read_prompt",
-        "reply": "read_replies read_reply read_tool_result",
+        "message": "Author Message ToolCall as_text fingerprint to_genai",
+        "model_calls": "read_given_messages read_prompt read_replies read_reply read_tool_result",
         "streams": "StreamLength join_stream stream_length",
-        "tags": "read_tagged_results",
         "template": "read_prompt_text read_response_text",
         "transcript": "EndedOp OpRows Transcript",
         "transcript_rows": "MessageRow Rewrite read_ranges",

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rolltrace.messages.chat import read_tags
+from rolltrace.messages.content import read_tagged_results, read_tags
+from rolltrace.messages.formats import join_items
 from rolltrace.messages.message import Message, ToolCall, as_text
-from rolltrace.messages.responses import join_items
-from rolltrace.messages.tags import read_tagged_results
 
 
-class Template(NamedTuple):
+class _Template(NamedTuple):
     """How one family of models writes down messages."""
 
     opening: re.Pattern[str]
@@ -24,21 +23,20 @@ class Template(NamedTuple):
     """Where it ends, at the latest where the next one begins."""
 
 
-def _template(opening: str, closing: str) -> Template:
-    return Template(re.compile(opening), re.compile(closing))
-
-
-TEMPLATES = (
-    _template(r"<\|im_start\|>(?P<role>\w+)[^\n<]*\n", r"<\|im_end\|>"),  # ChatML: Qwen and many others
-    _template(r"<\|start_header_id\|>(?P<role>\w+)<\|end_header_id\|>\n*", r"<\|eot_id\|>|<\|eom_id\|>"),  # Llama 3
-    _template(r"<\|header_start\|>(?P<role>\w+)<\|header_end\|>\n*", r"<\|eot\|>|<\|eom\|>"),  # Llama 4
-    _template(r"<start_of_turn>(?P<role>\w+)\n", r"<end_of_turn>"),  # Gemma
-    _template(r"<\|start\|>(?P<role>[\w.]+)(?P<header>[^<]*(?:<\|channel\|>[^<]*)?(?:<\|constrain\|>[^<]*)?)<\|message\|>",
-              r"<\|end\|>|<\|return\|>|<\|call\|>"),  # gpt-oss
-    _template(r"<｜(?P<role>User|Assistant)｜>", r"<｜end▁of▁sentence｜>"),  # DeepSeek
-    _template(r"<\|(?P<role>system|user|assistant|observation)\|>\n?", r"<\|end\|>|<\|endoftext\|>"),  # GLM, Phi
+_TEMPLATES = tuple(
+    _Template(re.compile(opening), re.compile(closing))
+    for opening, closing in (
+        (r"<\|im_start\|>(?P<role>\w+)[^\n<]*\n", r"<\|im_end\|>"),  # ChatML: Qwen and many others
+        (r"<\|start_header_id\|>(?P<role>\w+)<\|end_header_id\|>\n*", r"<\|eot_id\|>|<\|eom_id\|>"),  # Llama 3
+        (r"<\|header_start\|>(?P<role>\w+)<\|header_end\|>\n*", r"<\|eot\|>|<\|eom\|>"),  # Llama 4
+        (r"<start_of_turn>(?P<role>\w+)\n", r"<end_of_turn>"),  # Gemma
+        (r"<\|start\|>(?P<role>[\w.]+)(?P<header>[^<]*(?:<\|channel\|>[^<]*)?(?:<\|constrain\|>[^<]*)?)<\|message\|>",
+         r"<\|end\|>|<\|return\|>|<\|call\|>"),  # gpt-oss
+        (r"<｜(?P<role>User|Assistant)｜>", r"<｜end▁of▁sentence｜>"),  # DeepSeek
+        (r"<\|(?P<role>system|user|assistant|observation)\|>\n?", r"<\|end\|>|<\|endoftext\|>"),  # GLM, Phi
+    )
 )  # fmt: skip
-_END = re.compile(rf"(?:{'|'.join(each.closing.pattern for each in TEMPLATES)})\s*\Z")
+_END = re.compile(rf"(?:{'|'.join(each.closing.pattern for each in _TEMPLATES)})\s*\Z")
 _MARK = re.compile(r"<[^<>\n]{1,40}>|\[gMASK\]")
 """Any mark, such as those with which a text begins."""
 _ROLES = {"model": "assistant", "ipython": "tool", "observation": "tool"}
@@ -59,15 +57,14 @@ class TemplateText(NamedTuple):
 
 def read_template(text: str) -> TemplateText | None:
     """The messages of a whole prompt; None if no known template made it. The one the model is to write is left out."""
-    for template in TEMPLATES:
-        openings = list(template.opening.finditer(text))
-        if openings:
-            messages, prefill = _read(template, text, openings)
-            before = _MARK.sub("", text[: openings[0].start()]).strip()
-            if before:  # DeepSeek has no mark for the system's message
-                messages.insert(0, Message("system", as_text(before)))
-            return TemplateText(messages, prefill)
-    return None
+    read = _read(text)
+    if read is None:
+        return None
+    before, messages, prefill = read
+    before = _MARK.sub("", before).strip()
+    if before:  # DeepSeek has no mark for the system's message
+        messages.insert(0, Message("system", as_text(before)))
+    return TemplateText(messages, prefill)
 
 
 def read_prompt_text(text: str) -> TemplateText:
@@ -77,25 +74,19 @@ def read_prompt_text(text: str) -> TemplateText:
 
 def read_added_text(text: str) -> TemplateText:
     """The messages of what follows a reply in the next prompt."""
-    for template in TEMPLATES:
-        openings = list(template.opening.finditer(text))
-        if openings:
-            return TemplateText(*_read(template, text, openings))
-    if not _MARK.sub("", text).strip():
-        return TemplateText([])
-    return TemplateText([Message("user", as_text(text))])
+    read = _read(text)
+    if read is not None:
+        return TemplateText(*read[1:])
+    return TemplateText([Message("user", as_text(text))] if _MARK.sub("", text).strip() else [])
 
 
 def read_response_text(text: str, prefill: str = "") -> list[Message]:
     """What a model wrote: one message, or more if the text of its environment stands between what it wrote."""
-    text = f"<|start|>assistant{text}" if text.startswith(_CHANNEL) else text
-    for template in TEMPLATES:
-        openings = list(template.opening.finditer(text))
-        if openings:
-            first = _until_closed(template, text[: openings[0].start()])
-            messages, _ = _read(template, text, openings, keep_last=True)
-            return [*_assistant(prefill + first), *messages] if first.strip() else messages
-    return _assistant(prefill + without_end(text)) or [Message("assistant")]
+    read = _read(f"<|start|>assistant{text}" if text.startswith(_CHANNEL) else text, keep_last=True)
+    if read is None:
+        return _assistant(prefill + without_end(text)) or [Message("assistant")]
+    first, messages, _ = read
+    return [*_assistant(prefill + first), *messages] if first.strip() else messages
 
 
 def without_end(text: str) -> str:
@@ -103,9 +94,16 @@ def without_end(text: str) -> str:
     return _END.sub("", text)
 
 
-def _read(
-    template: Template, text: str, openings: list[re.Match[str]], *, keep_last: bool = False
-) -> tuple[list[Message], str]:
+def _read(text: str, *, keep_last: bool = False) -> tuple[str, list[Message], str] | None:
+    """The text before the first message, the messages, and what is already there of the one that the model is to write
+    (which is a message too with `keep_last`); None if no known template made the text."""
+    for template in _TEMPLATES:
+        openings = list(template.opening.finditer(text))
+        if openings:
+            break
+    else:
+        return None
+    before = _until_closed(template, text[: openings[0].start()])
     messages: list[Message] = []
     ends = [*(each.start() for each in openings[1:]), len(text)]
     for opening, end in zip(openings, ends):
@@ -115,14 +113,13 @@ def _read(
         role = _ROLES.get(role, role)
         is_last = end == len(text) and not keep_last
         if role == "assistant" and is_last and len(content) == len(body) and _PREFILL.fullmatch(content):
-            return messages, content.lstrip()
+            return before, messages, content.lstrip()
         header = opening["header"] if "header" in template.opening.groupindex else None
         fresh = _said(role, content) if header is None else _said_in_channel(role, header, content)
-        joins = header is not None and messages and fresh and messages[-1].role == fresh[0].role == "assistant"
-        if joins:  # reasoning, calls and answer of gpt-oss are pieces of one message
-            messages[-1] = join_items(messages[-1], fresh.pop(0))
+        if header is not None and messages and fresh and messages[-1].role == fresh[0].role == "assistant":
+            messages[-1] = join_items(messages[-1], fresh.pop(0))  # pieces of one message of gpt-oss
         messages += fresh
-    return messages, ""
+    return before, messages, ""
 
 
 def _said(role: str, content: str) -> list[Message]:
@@ -152,6 +149,6 @@ def _said_in_channel(role: str, header: str, content: str) -> list[Message]:
     return _said(role, content)
 
 
-def _until_closed(template: Template, text: str) -> str:
+def _until_closed(template: _Template, text: str) -> str:
     closing = template.closing.search(text)
     return text if closing is None else text[: closing.start()]

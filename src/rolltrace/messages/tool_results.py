@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.messages.given import GivenMessage
-from rolltrace.messages.message import Message, as_arguments
-from rolltrace.messages.open_context import OpenCall, hash_arguments
-from rolltrace.messages.tags import read_tagged_results
+from rolltrace.messages.content import read_tagged_results
+from rolltrace.messages.given import GivenMessage, OpenCall, hash_arguments
+from rolltrace.messages.message import as_text
 
 MAX_PENDING = 64
 MAX_QUOTED_CHARS = 1 << 16
@@ -42,23 +41,27 @@ class PendingResult(msgspec.Struct, array_like=True):
     call_id: str | None = None
 
 
-_Test = Callable[[PendingResult, Message, OpenCall | None], bool]
+_Test = Callable[[PendingResult, GivenMessage, OpenCall | None], bool]
 
 
-def _same_id(result: PendingResult, message: Message, call: OpenCall | None) -> bool:
-    return result.call_id is not None and result.call_id == message.call_id
+def _same_id(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
+    return result.call_id is not None and result.call_id == given.message.call_id
 
 
-def _same_arguments(result: PendingResult, message: Message, call: OpenCall | None) -> bool:
+def _same_arguments(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
     return call is not None and result.name == call.name and call.arguments in result.arguments
 
 
-def _same_name(result: PendingResult, message: Message, call: OpenCall | None) -> bool:
-    return result.name == (message.tool_name or (None if call is None else call.name))
+def _same_text(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
+    return result.digest == given.digest
 
 
-def _any(result: PendingResult, message: Message, call: OpenCall | None) -> bool:
-    return result.seq != NO_ROW
+def _same_name(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
+    return result.name == (given.message.tool_name or (None if call is None else call.name))
+
+
+def _any(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
+    return True
 
 
 class PendingResults:
@@ -90,38 +93,27 @@ class PendingResults:
             return pairs
         open_calls = {call.id: call for call in calls if call.id is not None}
         tools = [at for at, each in enumerate(given) if each.role in ("tool", "function")]
+        tests: list[tuple[_Test, int]] = [(_same_text, NO_ROW), (_same_name, since), (_any, since)]
         if any(given[at].message.call_id is not None for at in tools):
-            self._take(pairs, given, tools, open_calls, _same_id)
-            self._take(pairs, given, tools, open_calls, _same_arguments)
-        for at in tools:
-            if at not in pairs:
-                self._take_first(pairs, at, lambda result, at=at: result.digest == given[at].digest)  # type: ignore[misc]
-        self._take(pairs, given, tools, open_calls, _same_name, since)
-        self._take(pairs, given, tools, open_calls, _any, since)
-        for at, each in enumerate(given):
-            # Before the first reply a result was asked for by the program: the user's message is the task.
-            if each.role == "user" and at not in pairs and since != NO_ROW:
+            tests = [(_same_id, NO_ROW), (_same_arguments, NO_ROW), *tests]
+        for test, after in tests:
+            for at in tools:
+                if at not in pairs and self.waiting:
+                    call_id = given[at].message.call_id
+                    call = None if call_id is None else open_calls.get(call_id)
+                    matching = (each for each in self.waiting if each.seq > after and test(each, given[at], call))
+                    self._take(next(matching, None), at, pairs)
+        # Before the first reply a result was asked for by the program: the user's message is the task.
+        for at, each in enumerate(given if since != NO_ROW else ()):
+            if each.role == "user":
                 text = each.message.text
-                self._take_first(pairs, at, lambda result, text=text: self._is_quoted(result, text))  # type: ignore[misc]
-                if at not in pairs and read_tagged_results(text) is not None:
-                    self._take_first(pairs, at, lambda result: result.seq > since)
+                result = next((waiting for waiting in self.waiting if self._is_quoted(waiting, text)), None)
+                if result is None and read_tagged_results(text) is not None:
+                    result = next((waiting for waiting in self.waiting if waiting.seq > since), None)
+                self._take(result, at, pairs)
         return pairs
 
-    def _take(
-        self, pairs: dict[int, PendingResult], given: Sequence[GivenMessage], places: list[int],
-        calls: dict[str, OpenCall], test: _Test, since: int = NO_ROW,
-    ) -> None:  # fmt: skip
-        for at in places:
-            if at not in pairs:
-                message = given[at].message
-                call = calls.get(message.call_id) if message.call_id is not None else None
-                self._take_first(
-                    pairs, at,
-                    lambda result, message=message, call=call: result.seq > since and test(result, message, call),  # type: ignore[misc]
-                )  # fmt: skip
-
-    def _take_first(self, pairs: dict[int, PendingResult], at: int, test: Callable[[PendingResult], bool]) -> None:
-        result = next((each for each in self.waiting if test(each)), None)
+    def _take(self, result: PendingResult | None, at: int, pairs: dict[int, PendingResult]) -> None:
         if result is not None:
             pairs[at] = result
             self._forget(result)
@@ -132,10 +124,8 @@ class PendingResults:
 
     def _is_quoted(self, result: PendingResult, text: str) -> bool:
         said = self._texts.get(result.op_id)
-        if said is None:
-            return False
         text = text.strip()
-        if len(text) - len(said) > _MAX_AROUND_CHARS:
+        if said is None or len(text) - len(said) > _MAX_AROUND_CHARS:
             return False
         is_long = len(said) >= _MIN_QUOTED_CHARS
         return text.startswith(said) or text.endswith(said) or (is_long and said in text)
@@ -146,9 +136,7 @@ def argument_hashes(inputs: Any) -> list[int]:
     if not isinstance(inputs, dict):
         return []
     own = {name: value for name, value in inputs.items() if name not in _RECEIVERS}
-    inner = [
-        value for value in own.values() if isinstance(value, dict) or (isinstance(value, str) and value[:1] == "{")
-    ]
+    inner = [each for each in own.values() if isinstance(each, dict) or (isinstance(each, str) and each[:1] == "{")]
     return [hash_arguments(value) for value in [own, *inner[: _MAX_ARGUMENTS - 1]]]
 
 
@@ -156,7 +144,7 @@ def shown_arguments(inputs: Any) -> str:
     """What a tool was given that no reply is known to have asked for, as JSON text that may be cut."""
     if isinstance(inputs, dict):
         inputs = {name: value for name, value in inputs.items() if name not in _RECEIVERS}
-    return as_arguments(inputs)[:MAX_ARGUMENTS_CHARS]
+    return as_text(inputs)[:MAX_ARGUMENTS_CHARS]
 
 
 def find_call(calls: Sequence[OpenCall], name: str, arguments: Sequence[int]) -> OpenCall | None:

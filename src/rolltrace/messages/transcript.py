@@ -16,12 +16,18 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from rolltrace.messages.given import Decode, GivenMessage, GivenPrompt, PromptReader
+from rolltrace.messages.given import (
+    MAX_CONTEXTS,
+    ContextState,
+    Decode,
+    GivenPrompt,
+    OpenContext,
+    PromptReader,
+    TextPrefix,
+)
 from rolltrace.messages.message import Message, fingerprint
-from rolltrace.messages.open_context import MAX_CONTEXTS, ContextState, OpenContext, TextPrefix
-from rolltrace.messages.placing import place_prompt
-from rolltrace.messages.prompt import prompt_text, read_system
-from rolltrace.messages.reply import read_replies, read_tool_result
+from rolltrace.messages.model_calls import prompt_text, read_replies, read_system, read_tool_result
+from rolltrace.messages.placing import Placing
 from rolltrace.messages.template import read_added_text, read_prompt_text, read_response_text
 from rolltrace.messages.tool_results import (
     NO_ROW,
@@ -181,43 +187,39 @@ class Transcript:
             self._state.told_by, self._state.waiting = "steps", None
         step = EndedOp(op_id=op_id or 0, kind="llm", start_ns=time_ns, end_ns=time_ns, inputs=prompt)
         given = self._read_prompt(step, prompt if isinstance(prompt, str) else None)
-        placed = self._converse(step, given, replies, Moment(time_ns, turn), op_id)
-        return OpRows(self._book.take(), None if given is None or placed is None else placed.saw, turn)
+        saw, _ = self._converse(step, given, replies, Moment(time_ns, turn), op_id)
+        return OpRows(self._book.take(), saw, turn)
 
     def text_told(self, op_id: int, prompt: str | None, response: str) -> OpRows:
         """The rows of an op whose tokens were decoded after it had ended. Their turn says where they belong."""
         state = self._state
         call = next((each for each in state.unread if each.op_id == op_id), None)
-        if call is None:
-            if not state.told_by and state.waiting is None:
-                state.waiting = OpText(op_id, 0, 0, prompt, response)
-                return self.finish() if state.is_finished else _NOTHING
-            return _NOTHING
-        if state.told_by == "steps":
-            return _NOTHING
-        state.unread = [each for each in state.unread if each is not call]
-        state.told_by = "ops"
-        given = None if prompt is None else self._read_text(prompt)
-        chain = read_response_text(response, "" if given is None else given.prefill)
-        op = EndedOp(op_id=op_id, kind="llm", start_ns=call.start_ns, end_ns=call.end_ns)
-        self._converse(op, given, [chain], Moment(call.start_ns, call.turn), op_id)
-        return OpRows(self._book.take(), turn=call.turn)
+        if call is not None and state.told_by != "steps":
+            state.unread = [each for each in state.unread if each is not call]
+            text = OpText(op_id, call.start_ns, call.end_ns, prompt, response)
+            return OpRows(self._add_text(text, call.turn), turn=call.turn)
+        if call is None and not state.told_by and state.waiting is None:
+            state.waiting = OpText(op_id, 0, 0, prompt, response)
+            return self.finish() if state.is_finished else _NOTHING
+        return _NOTHING
 
     def finish(self, time_ns: int = 0) -> OpRows:
         """The trajectory has ended: the rows that had to wait for that."""
         self._state.is_finished = True
         text, self._state.waiting = self._state.waiting, None
-        if text is None or self._state.told_by:
-            return _NOTHING
-        whole = EndedOp(op_id=text.op_id, kind="llm", start_ns=text.start_ns, end_ns=text.end_ns)
+        return _NOTHING if text is None or self._state.told_by else OpRows(self._add_text(text, 0))
+
+    def _add_text(self, text: OpText, turn: int) -> list[MessageRow]:
+        """The rows of an op that is known by its texts."""
         given = None if text.prompt is None else self._read_text(text.prompt)
-        chain = read_response_text(text.response, given.prefill if given is not None else "")
+        chain = read_response_text(text.response, "" if given is None else given.prefill)
         self._state.told_by = "ops"
-        self._converse(whole, given, [chain], Moment(text.start_ns, 0), text.op_id)
-        return OpRows(self._book.take())
+        op = EndedOp(op_id=text.op_id, kind="llm", start_ns=text.start_ns, end_ns=text.end_ns)
+        self._converse(op, given, [chain], Moment(text.start_ns, turn), text.op_id)
+        return self._book.take()
 
     def _model_call(self, op: EndedOp, inside: list[Inner]) -> OpRows:
-        outputs = self._decode(op.outputs) if isinstance(op.outputs, Raw) else op.outputs
+        outputs = self._open(op.outputs)
         chains = [[reply] for reply in read_replies(outputs)]
         answered = [each for each in inside if each.is_reply]
         if answered and self._repeats(answered, chains):
@@ -233,17 +235,14 @@ class Transcript:
         else:
             unread = UnreadCall(op.op_id, turn, op.start_ns, op.end_ns)
             self._state.unread = [*self._state.unread[-MAX_UNREAD:], unread]
-        placed = self._converse(op, given, chains, Moment(op.start_ns, turn), op.op_id)
-        if placed is None:
-            return OpRows(self._book.take(), None, turn)
+        saw, contexts = self._converse(op, given, chains, Moment(op.start_ns, turn), op.op_id)
         response_id = outputs.get("id") if isinstance(outputs, dict) else None
-        for context in placed.contexts:
+        for context in contexts:
             context.state.response_id = response_id if isinstance(response_id, str) else None
-        if op.parent_id:
-            replies = [Inner(fingerprint(chain[-1]), True, turn, placed.saw) for chain in chains if chain]
-            self._note_inner(op.parent_id, replies)
-        place = None if given is None or given.prompt.raw is None else given.prompt.raw.place
-        return OpRows(self._book.take(), None if given is None else placed.saw, turn, place)
+        replies = [Inner(fingerprint(chain[-1]), True, turn, saw or "") for chain in chains if chain]
+        self._note_inner(op.parent_id, replies)
+        raw = None if given is None else given.prompt.raw
+        return OpRows(self._book.take(), saw, turn, None if raw is None else raw.place)
 
     def _repeats(self, answered: list[Inner], chains: list[list[Message]]) -> bool:
         """Whether an op around model calls only hands on what the last of them answered."""
@@ -252,32 +251,35 @@ class Transcript:
 
     def _converse(
         self, op: EndedOp, given: _Given | None, chains: list[list[Message]], moment: Moment, op_id: int | None
-    ) -> _Placed | None:
-        """Add what a call was given and what it answered."""
+    ) -> tuple[str | None, list[OpenContext]]:
+        """Add what a call was given and what it answered. Returns the rows that it was given, and the conversations
+        that may go on, one for each reply."""
         if given is None and not chains:
-            return None
+            return None, []
         prompt = GivenPrompt([]) if given is None else given.prompt
         if given is None and self._contexts:  # only a reply is known: the conversation goes on
             prompt = GivenPrompt([], self._contexts[-1], len(self._contexts[-1]))
-        context = place_prompt(prompt, op, self._contexts, self._pending, self._book, moment)
+        context = Placing(prompt, op, self._contexts, self._pending, self._book, moment).place()
         saw = context.saw()
         if prompt.raw is not None:
             context.raw = prompt.raw
         context.state.seen = len(context)
-        context.state.parent_id, context.state.end_ns = op.parent_id or 0, op.end_ns
-        if op.prompt_tokens is not None:
-            context.state.tokens = op.prompt_tokens + (op.response_tokens or 0)
         contexts = [context, *(context.branch(len(context), self._book) for _ in chains[1:])]
-        for other in contexts[1:]:
-            other.state.end_ns, other.state.parent_id = op.end_ns, op.parent_id or 0
-            other.state.tokens = context.state.tokens
+        tokens = context.state.tokens
+        if op.prompt_tokens is not None:
+            tokens = op.prompt_tokens + (op.response_tokens or 0)
+        for each in contexts:
+            each.state.parent_id, each.state.end_ns, each.state.tokens = op.parent_id or 0, op.end_ns, tokens
         for each, chain in zip(contexts, chains):
             self._answer(each, chain, Moment(op.end_ns, moment.turn, op_id), op, single=len(chains) == 1)
         if given is not None and given.text is not None:
-            self._note_text(contexts, given.text, op, chains)
+            prefix = TextPrefix.of(given.text)
+            for each, chain in zip(contexts, chains or [[]]):
+                reply = op.response_text if op.response_text is not None else chain[-1].text if chain else ""
+                each.state.prompt_text, each.state.whole_text = prefix, TextPrefix.of(given.text + reply)
         self._contexts += filter(len, contexts)
         del self._contexts[:-MAX_CONTEXTS]
-        return _Placed(saw, contexts)
+        return None if given is None else saw, contexts
 
     def _answer(self, context: OpenContext, chain: list[Message], moment: Moment, op: EndedOp, *, single: bool) -> None:
         for message in chain:
@@ -288,23 +290,16 @@ class Transcript:
             if is_reply:
                 context.note_reply(message)
 
-    def _note_text(self, contexts: list[OpenContext], text: str, op: EndedOp, chains: list[list[Message]]) -> None:
-        prompt = TextPrefix.of(text)
-        for context, chain in zip(contexts, chains or [[]]):
-            reply = op.response_text if op.response_text is not None else chain[-1].text if chain else ""
-            context.state.prompt_text, context.state.whole_text = prompt, TextPrefix.of(text + reply)
-
     def _read_prompt(self, op: EndedOp, text: str | None, outputs: Any = None) -> _Given | None:
-        recent = self._contexts[::-1]
-        prompt = self._reader.read(op.inputs, recent)
+        """What a call was given: messages, or else text."""
+        prompt = self._reader.read(op.inputs, self._contexts[::-1])
         if prompt is not None:
             return _Given(self._after_response(prompt))
+        system: list[Message] = []
         if text is None:
-            inputs = self._decode(op.inputs) if isinstance(op.inputs, Raw) else op.inputs
+            inputs = self._open(op.inputs)
             text = prompt_text(inputs, outputs)
-            system = read_system(inputs) if isinstance(inputs, dict) and text is not None else []
-        else:
-            system = []
+            system = read_system(inputs) if text is not None else []
         if not text and op.prompt_text is not None:
             return self._read_text(op.prompt_text)
         return self._read_text(text, system) if text else None
@@ -318,39 +313,30 @@ class Transcript:
 
     def _read_text(self, text: str, system: Sequence[Message] = ()) -> _Given:
         """A prompt that is text: what it has more than the call before, as messages."""
-        best: tuple[int, OpenContext, int] | None = None
+        chars, best, count = 0, None, 0
         for context in self._contexts:
             state = context.state
-            for prefix, count in ((state.whole_text, len(context)), (state.prompt_text, state.seen)):
-                if prefix is not None and (best is None or prefix.chars >= best[0]) and prefix.begins(text):
-                    is_same = prefix.chars == len(text)
-                    if prefix is state.whole_text or is_same:
-                        best = (prefix.chars, context, count)
-        if best is None:
-            read = read_prompt_text(text)
-            messages = [*system, *read.messages]
-            return _Given(GivenPrompt([GivenMessage.of(each) for each in messages]), text, read.prefill)
-        chars, context, count = best
-        read = read_added_text(text[chars:])
-        return _Given(
-            GivenPrompt([GivenMessage.of(each) for each in read.messages], context, count), text, read.prefill
-        )
+            for prefix, length in ((state.whole_text, len(context)), (state.prompt_text, state.seen)):
+                is_longer = prefix is not None and (best is None or prefix.chars >= chars) and prefix.begins(text)
+                if prefix is not None and is_longer and (prefix is state.whole_text or prefix.chars == len(text)):
+                    chars, best, count = prefix.chars, context, length
+        read = read_prompt_text(text) if best is None else read_added_text(text[chars:])
+        messages = [*system, *read.messages] if best is None else read.messages
+        return _Given(GivenPrompt.of(messages, best, count), text, read.prefill)
 
     def _tool_call(self, op: EndedOp, inside: list[Inner]) -> None:
-        outputs = self._decode(op.outputs) if isinstance(op.outputs, Raw) else op.outputs
-        message = read_tool_result(op.name, outputs, op.error)
+        message = read_tool_result(op.name, self._open(op.outputs), op.error)
         digest = fingerprint(message)
         if any(each.digest == digest and not each.is_reply for each in inside):  # a tool around a tool
             return
-        inputs = self._decode(op.inputs) if isinstance(op.inputs, Raw) else op.inputs
+        inputs = self._open(op.inputs)
         arguments = argument_hashes(inputs)
-        if message.call_id is None:
-            for context in reversed(self._contexts):
-                call = find_call(context.state.calls, op.name, arguments)
-                if call is not None:
-                    message.call_id = call.id
-                    context.state.calls = [each for each in context.state.calls if each is not call]
-                    break
+        for context in reversed(self._contexts):
+            call = find_call(context.state.calls, op.name, arguments) if message.call_id is None else None
+            if call is not None:
+                message.call_id = call.id
+                context.state.calls = [each for each in context.state.calls if each is not call]
+                break
         asked = any(call.name == op.name for context in self._contexts for call in context.state.calls)
         detail = None if asked or message.call_id is not None else {"arguments": shown_arguments(inputs)}
         seq = self._book.add(message, Moment(op.end_ns, self._state.turns, op.op_id), digest=digest, detail=detail)
@@ -358,10 +344,13 @@ class Transcript:
         self._note_inner(op.parent_id, [Inner(digest, False)])
 
     def _environment(self, op: EndedOp) -> None:
-        outputs = self._decode(op.outputs) if isinstance(op.outputs, Raw) else op.outputs
+        outputs = self._open(op.outputs)
         if outputs is not None:
             text = read_tool_result(op.name, outputs).text
             self._pending.add(PendingResult(NO_ROW, op.op_id, op.name, 0), text)
+
+    def _open(self, value: Any) -> Any:
+        return self._decode(value) if isinstance(value, Raw) else value
 
     def _note_inner(self, parent_id: int | None, inner: list[Inner]) -> None:
         if parent_id and inner:
@@ -376,11 +365,3 @@ class _Given(NamedTuple):
     prompt: GivenPrompt
     text: str | None = None
     prefill: str = ""
-
-
-class _Placed(NamedTuple):
-    """Where a call stands."""
-
-    saw: str
-    contexts: list[OpenContext]
-    """The conversations that may go on, one for each reply."""

@@ -7,22 +7,23 @@ often the same was said before in the trajectory, so a transcript that is built 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import xxhash
 
 from rolltrace.messages.message import Author, Message, ToolCall, fingerprint
 
+_T = TypeVar("_T")
 PRINT_BYTES = 8
 _ROLES = ("user", "assistant", "system", "tool")
 _ROLE_CODES = {**{role: code for code, role in enumerate(_ROLES)}, "developer": 2, "function": 3}
 _ID_LETTERS = {"message": "", "variant": "v", "rewrite": "r"}
 _ROLE_BITS, _THINKS, _VARIANT, _REWRITE = 3, 4, 8, 16
 _encode = msgspec.json.Encoder().encode
-_decode_calls = msgspec.json.Decoder(list[ToolCall]).decode
-_decode_parts = msgspec.json.Decoder(list[dict[str, Any]]).decode
-_decode_detail = msgspec.json.Decoder(dict[str, Any]).decode
+_CALLS = msgspec.json.Decoder(list[ToolCall])
+_PARTS = msgspec.json.Decoder(list[dict[str, Any]])
+_DETAIL = msgspec.json.Decoder(dict[str, Any])
 
 
 class MessageRow(msgspec.Struct, omit_defaults=True):
@@ -56,24 +57,16 @@ class MessageRow(msgspec.Struct, omit_defaults=True):
 
     def read_calls(self) -> list[ToolCall]:
         """The tool calls that it makes; a column that cannot be read is one call of that text."""
-        try:
-            return _decode_calls(self.calls) if self.calls else []
-        except msgspec.MsgspecError:
-            return [ToolCall("", self.calls or "")]
+        calls = _read_column(_CALLS, self.calls)
+        return ([ToolCall("", self.calls)] if self.calls else []) if calls is None else calls
 
     def read_parts(self) -> list[dict[str, Any]] | None:
         """Its content as parts, if it is more than text; None if that cannot be read."""
-        try:
-            return _decode_parts(self.parts) if self.parts else None
-        except msgspec.MsgspecError:
-            return None
+        return _read_column(_PARTS, self.parts)
 
     def read_detail(self) -> dict[str, Any]:
         """What a rewrite or a variant says about itself."""
-        try:
-            return _decode_detail(self.detail) if self.detail else {}
-        except msgspec.MsgspecError:
-            return {}
+        return _read_column(_DETAIL, self.detail) or {}
 
     def read_rewrite(self) -> Rewrite:
         """What a row of kind `rewrite` says."""
@@ -83,6 +76,13 @@ class MessageRow(msgspec.Struct, omit_defaults=True):
         tokens = detail.get("tokens")
         before, after = (tokens.get("before"), tokens.get("after")) if isinstance(tokens, dict) else (None, None)
         return Rewrite(**counts, tokens_before=before, tokens_after=after)
+
+
+def _read_column(decoder: msgspec.json.Decoder[_T], text: str | None) -> _T | None:
+    try:
+        return decoder.decode(text) if text else None
+    except msgspec.MsgspecError:
+        return None
 
 
 class Rewrite(NamedTuple):
@@ -125,7 +125,7 @@ class RowBook:
         self.marks = bytearray(marks)
         self.fresh: list[MessageRow] = []
         self._messages: dict[int, list[int]] = {}
-        self._others: dict[tuple[str, int], int] = {}
+        self._others: dict[tuple[int, int], int] = {}
         """How many variants and rewrites there are with this fingerprint."""
         for seq in range(len(self.marks)):
             self._remember(seq, self.print_at(seq))
@@ -175,77 +175,60 @@ class RowBook:
 
     def add(
         self, message: Message, moment: Moment, *, digest: int | None = None, tokens: int | None = None,
-        detail: dict[str, Any] | None = None,
+        detail: dict[str, Any] | None = None, kind: str = "message",
     ) -> int:  # fmt: skip
         """Add the row of a message."""
         digest = fingerprint(message) if digest is None else digest
-        return self._add("message", message, digest, moment, tokens, detail)
+        mark = role_code(message.role) | (_THINKS if message.reasoning else 0) | (_VARIANT if kind == "variant" else 0)
+        row = self._number(kind, digest, mark, moment)
+        row.role, row.author, row.text, row.reasoning = message.role, message.author, message.text, message.reasoning
+        row.calls = _encode(message.calls).decode() if message.calls else None
+        row.tool_name, row.call_id = message.tool_name or message.name, message.call_id
+        row.images, row.is_error, row.tokens = message.images or None, message.is_error, tokens
+        row.parts = None if message.parts is None else _encode(message.parts).decode()
+        row.detail = None if detail is None else _encode(detail).decode()
+        return row.seq
 
     def add_variant(
         self, message: Message, moment: Moment, stands_for: int, *, digest: int, is_first_showing: bool = False
     ) -> int:
         """Add the form in which a later prompt has a message; `is_first_showing` if no prompt had it before."""
         detail = {"of": stands_for, **({"shown": True} if is_first_showing else {})}
-        return self._add("variant", message, digest, moment, None, detail)
+        return self.add(message, moment, digest=digest, detail=detail, kind="variant")
+
+    def add_rewrite(self, detail: dict[str, Any], moment: Moment) -> None:
+        """Add the mark of a prompt that changed history."""
+        text = _encode(detail)
+        self._number("rewrite", xxhash.xxh3_64_intdigest(text), _REWRITE, moment).detail = text.decode()
 
     def fill_in(self, seq: int, moment: Moment, message: Message) -> None:
         """Add a partial row that says which call an earlier row answers: rows of one id become one."""
         digest = self.print_at(seq)
         message_id = _make_id("message", digest, self._messages[digest].index(seq) + 1)
-        self.fresh.append(
-            MessageRow(message_id, seq, "message", moment.time_ns, moment.turn, moment.op_id, call_id=message.call_id)
-        )
+        self._make_row(message_id, seq, "message", moment).call_id = message.call_id
 
-    def add_rewrite(self, detail: dict[str, Any], moment: Moment) -> int:
-        """Add the mark of a prompt that changed history."""
-        text = _encode(detail)
-        digest = xxhash.xxh3_64_intdigest(text)
-        seq = self._number("rewrite", digest, _REWRITE)
-        self.fresh.append(
-            MessageRow(
-                self._id("rewrite", digest), seq, "rewrite", moment.time_ns, moment.turn, moment.op_id,
-                detail=text.decode(),
-            )
-        )  # fmt: skip
-        return seq
-
-    def _add(
-        self, kind: str, message: Message, digest: int, moment: Moment, tokens: int | None,
-        detail: dict[str, Any] | None = None,
-    ) -> int:  # fmt: skip
-        mark = role_code(message.role) | (_THINKS if message.reasoning else 0) | (_VARIANT if kind == "variant" else 0)
-        seq = self._number(kind, digest, mark)
-        self.fresh.append(
-            MessageRow(
-                self._id(kind, digest), seq, kind, moment.time_ns, moment.turn, moment.op_id, message.role,
-                message.author, message.text, message.reasoning,
-                _encode(message.calls).decode() if message.calls else None, message.tool_name or message.name,
-                message.call_id, message.images or None,
-                _encode(message.parts).decode() if message.parts is not None else None, message.is_error, tokens,
-                None if detail is None else _encode(detail).decode(),
-            )
-        )  # fmt: skip
-        return seq
-
-    def _number(self, kind: str, digest: int, mark: int) -> int:
+    def _number(self, kind: str, digest: int, mark: int, moment: Moment) -> MessageRow:
+        """A fresh row with the next number."""
         seq = len(self.marks)
         self.prints += digest.to_bytes(PRINT_BYTES, "little")
         self.marks.append(mark)
-        self._remember(seq, digest)
-        return seq
+        return self._make_row(_make_id(kind, digest, self._remember(seq, digest)), seq, kind, moment)
 
-    def _remember(self, seq: int, digest: int) -> None:
+    def _make_row(self, message_id: str, seq: int, kind: str, moment: Moment) -> MessageRow:
+        row = MessageRow(message_id, seq, kind, moment.time_ns, moment.turn, moment.op_id)
+        self.fresh.append(row)
+        return row
+
+    def _remember(self, seq: int, digest: int) -> int:
+        """How many rows of its kind and fingerprint there are now."""
         mark = self.marks[seq]
         if mark & (_VARIANT | _REWRITE):
-            key = ("variant" if mark & _VARIANT else "rewrite", digest)
+            key = (mark & _REWRITE, digest)
             self._others[key] = self._others.get(key, 0) + 1
-        else:
-            self._messages.setdefault(digest, []).append(seq)
-
-    def _id(self, kind: str, digest: int) -> str:
-        """The id of the row that was numbered last."""
-        count = len(self._messages[digest]) if kind == "message" else self._others[kind, digest]
-        return _make_id(kind, digest, count)
+            return self._others[key]
+        rows = self._messages.setdefault(digest, [])
+        rows.append(seq)
+        return len(rows)
 
 
 def _make_id(kind: str, digest: int, count: int) -> str:

@@ -1,18 +1,28 @@
-"""What a model or a tool answered, in the shapes that servers, SDKs and frameworks give it.
+"""What a model call was given, wherever it stands among its arguments, and what a model or a tool answered.
 
 Works on values out of a journal and on JSON out of the store.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from rolltrace.messages.chat import read_role
 from rolltrace.messages.content import find_image
+from rolltrace.messages.formats import name_tools, read_message, read_messages, read_role
 from rolltrace.messages.message import Json, Message, as_text
-from rolltrace.messages.message_list import read_message, read_messages
 from rolltrace.messages.streams import join_stream
+from rolltrace.messages.template import read_prompt_text
 
+MESSAGES_KEYS = (
+    "messages", "raw_prompt", "input", "contents", "prompt", "inputs", "prompts", "state", "chat_history", "history",
+)  # fmt: skip
+"""Where messages are looked for first; then any argument that is nothing but messages is taken."""
+TEXT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inputs", "query", "text", "question",
+             "contents")  # fmt: skip
+SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction")
+"""What Anthropic's messages, OpenAI's responses and Gemini's contents have the system's message in."""
+CONFIG_KEYS = ("config", "generation_config")
 MAX_WRAPPERS = 6
 """How deep a reply may stand in what a call returned."""
 REPLY_TEXT_KEYS = (
@@ -28,6 +38,88 @@ REPLY_BESIDES = (
 _RESULT_KEYS = ("content", "text", "output", "result", "observation", "response")
 """Where a tool's answer stands in a dict that holds little else."""
 _RESULT_BESIDES = frozenset({"is_error", "isError", "error", "image", "video", "images", "meta", "_meta", "status"})
+
+
+def read_prompt(inputs: Any, outputs: Any = None) -> list[Message] | None:
+    """The messages that a model call was given, the system's included; None if it was given none.
+
+    Args:
+        inputs: Its arguments, decoded.
+        outputs: What it returned; vLLM repeats the prompt there.
+    """
+    messages = read_given_messages(inputs)
+    if messages is not None:
+        return messages
+    text = prompt_text(inputs, outputs)
+    return None if text is None else [*read_system(inputs), *read_prompt_text(text).messages]
+
+
+def read_given_messages(inputs: Any) -> list[Message] | None:
+    """The messages among the arguments of a model call, if there are any."""
+    messages = read_messages(inputs)
+    if messages is not None or not isinstance(inputs, dict):
+        return messages
+    for name in places(inputs):
+        messages = read_messages(inputs[name]) or read_inside(inputs[name], name)
+        if messages:
+            name_tools(messages)
+            return [*read_system(inputs), *messages]
+    return None
+
+
+def places(inputs: Json) -> Iterator[str]:
+    """The names of the arguments in which messages may stand, the likeliest first."""
+    yield from (name for name in MESSAGES_KEYS if name in inputs)
+    yield from (name for name in inputs if isinstance(name, str) and name not in MESSAGES_KEYS)
+
+
+def read_inside(value: Any, name: str) -> list[Message] | None:
+    """The messages in an argument that is a dict: a whole request, the state of a LangGraph, one message of Gemini.
+
+    One message under any other name may be anything, the reply that a test gives to its model for example.
+    """
+    if not isinstance(value, dict):
+        return None
+    messages = read_message(value) if name in MESSAGES_KEYS else None
+    if messages is not None:
+        return messages
+    for key in MESSAGES_KEYS:
+        messages = read_messages(value.get(key))
+        if messages is not None:
+            return [*read_system(value), *messages]
+    return None
+
+
+def read_system(inputs: Any) -> list[Message]:
+    """The system's message that stands beside the others."""
+    if not isinstance(inputs, dict):
+        return []
+    configs = [inputs[name] for name in CONFIG_KEYS if isinstance(inputs.get(name), dict)]
+    for holder in (inputs, *configs):
+        for name in SYSTEM_KEYS:
+            value = holder.get(name)
+            if isinstance(value, dict) and isinstance(value.get("parts"), list):
+                value = value["parts"]
+            if isinstance(value, str | list | dict) and value:
+                return read_messages([{"role": "system", "content": value}]) or []
+    return []
+
+
+def prompt_text(inputs: Any, outputs: Any = None) -> str | None:
+    """The text that a model call was given in the place of messages."""
+    if isinstance(inputs, str):
+        return inputs
+    if isinstance(inputs, dict):
+        several = inputs.get("prompts")
+        one = several[0] if isinstance(several, list) and len(several) == 1 else several
+        text = next((each for each in (*map(inputs.get, TEXT_KEYS), one) if isinstance(each, str)), None)
+        if text is not None:
+            return text
+    result = None if outputs is None else join_stream(outputs)
+    result = result[0] if isinstance(result, list) and len(result) == 1 else result
+    if not isinstance(result, dict) or not isinstance(result.get("outputs"), list):
+        return None
+    return result["prompt"] if isinstance(result.get("prompt"), str) else None
 
 
 def read_replies(outputs: Any) -> list[Message]:
@@ -50,16 +142,14 @@ def read_reply(outputs: Any) -> Message | None:
 def _replies(value: Any, depth: int) -> list[Message]:
     if isinstance(value, str):
         return read_role("assistant", {"content": value})
-    if depth > MAX_WRAPPERS:
+    if depth > MAX_WRAPPERS or not isinstance(value, list | dict):
         return []
     if isinstance(value, list):
         conversation = read_messages(value) if not any(isinstance(each, list) for each in value) else None
-        if conversation is not None:
-            return _last_said(conversation, len(value))
+        if conversation is not None:  # what the model said at last; one message is an answer whoever said it
+            return conversation[-1:] if len(value) == 1 or conversation[-1].role == "assistant" else []
         of_each = [_replies(each, depth + 1) for each in value]
         return [reply for replies in of_each for reply in replies] if all(of_each) else []  # one of many is no answer
-    if not isinstance(value, dict):
-        return []
     if isinstance(value.get("parts"), list) and not isinstance(value.get("role"), str):  # Gemini leaves out the role
         return [_assistant(value["parts"], value)]
     read = read_message(value)
@@ -73,16 +163,12 @@ def _replies(value: Any, depth: int) -> list[Message]:
     return _text_replies(value) or _wrapped(value, depth)
 
 
-def _last_said(conversation: list[Message], count: int) -> list[Message]:
-    """What the model said at last, of a whole conversation; one message is an answer whoever said it."""
-    return conversation[-1:] if count == 1 or conversation[-1].role == "assistant" else []
-
-
 def _text_replies(value: Json) -> list[Message]:
     """Text, or parts, under one of the usual names."""
     for name in REPLY_TEXT_KEYS:
         content = value.get(name)
-        if isinstance(content, str) or (name in ("content", "parts") and _are_parts(content)):
+        are_parts = isinstance(content, list) and all(isinstance(part, dict) for part in content)
+        if isinstance(content, str) or (name == "content" and are_parts):
             return [_assistant(content, value)]
         if name == "text" and isinstance(content, list) and content and all(isinstance(each, str) for each in content):
             return [_assistant(each, value) for each in content]
@@ -93,10 +179,6 @@ def _text_replies(value: Json) -> list[Message]:
 def _assistant(content: Any, holder: Json) -> Message:
     beside = {name: holder[name] for name in REPLY_BESIDES if name in holder}
     return read_role("assistant", {**beside, "content": content})[-1]
-
-
-def _are_parts(content: Any) -> bool:
-    return isinstance(content, list) and all(isinstance(part, dict) for part in content)
 
 
 def _wrapped(value: Json, depth: int) -> list[Message]:
@@ -126,24 +208,24 @@ def read_tool_result(name: str, outputs: Any, error: str | None = None) -> Messa
 
 
 def _tool_message(value: Any) -> Message:
-    if isinstance(value, list) and value and not isinstance(value[0], int | float) and _are_about(value[1:]):
-        return _tool_message(value[0])  # what it found, then a reward, metrics, whether it is over
-    if isinstance(value, dict):
+    content = value
+    if isinstance(value, list) and value:
+        if not isinstance(value[0], int | float) and _are_about(value[1:]):
+            return _tool_message(value[0])  # what it found, then a reward, metrics, whether it is over
+        if not all(isinstance(part, dict) and _is_part(part) for part in value):  # parts of MCP
+            content = as_text(value)
+    elif isinstance(value, dict):
         if isinstance(value.get("role"), str) or value.get("type") in ("tool", "ToolMessageChunk"):
             read = read_message(value)
             if read:
                 return read[-1]
-        if find_image(value) is not None and "$image" in value:
-            return read_role("tool", {"content": [value]})[-1]
         own = [key for key in value if key not in _RESULT_BESIDES]
         if len(own) == 1 and own[0] in _RESULT_KEYS and isinstance(value[own[0]], str | list):
             return _result_in(value, own[0])
-        value = as_text(value)
-    elif isinstance(value, list) and value and all(isinstance(part, dict) and _is_part(part) for part in value):
-        return read_role("tool", {"content": value})[-1]  # parts of MCP
+        content = [value] if "$image" in value and find_image(value) is not None else as_text(value)
     elif not isinstance(value, str) and find_image(value) is None:
-        value = as_text(value)
-    return read_role("tool", {"content": value})[-1]
+        content = as_text(value)
+    return read_role("tool", {"content": content})[-1]
 
 
 def _result_in(value: Json, name: str) -> Message:
