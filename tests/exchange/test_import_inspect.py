@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rolltrace.exchange import opening
-from rolltrace.exchange.archive import Archive
+from rolltrace.exchange import source_lines
 from rolltrace.exchange.importer import ImportReport
+from rolltrace.exchange.packed_files import Archive
 
 from .conftest import Importer
 from .mutations import SAMPLES, outcomes
@@ -98,7 +98,7 @@ def test_a_bomb_is_refused_and_the_rest_is_read(
     assert log.stat().st_size < 5_000
     assert into("inspect", log) == ImportReport(1, 0, 1)
     assert into.bad[0].reason == "samples/a.json: more than 100,000 bytes when unpacked"
-    assert opening.MAX_DOCUMENT_BYTES == 256 << 20
+    assert source_lines.MAX_DOCUMENT_BYTES == 256 << 20
 
 
 def test_names_that_lead_elsewhere_are_only_names(tmp_path: Path, into: Importer) -> None:
@@ -135,11 +135,10 @@ def test_another_archive_is_refused(tmp_path: Path, into: Importer) -> None:
 
 def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
     log = archive(tmp_path / "x.eval", {"samples/a.json": GOOD}, zstd=False)
-    opened = Archive(log)
-    opened.members["samples/a.json"].flag_bits |= 1
-    with pytest.raises(ValueError, match="encrypted"):
-        opened.read("samples/a.json", 1000)
-    opened.close()
+    with Archive(log) as opened:
+        opened.members["samples/a.json"].flag_bits |= 1
+        with pytest.raises(ValueError, match="encrypted"):
+            opened.read("samples/a.json", 1000)
 
 
 def test_whatever_is_wrong_in_a_sample_is_refused_by_name_or_read(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from rolltrace.exchange import IMPORTS, ImportTarget
-from rolltrace.exchange.import_rows import Malformed
-from rolltrace.exchange.importer import ImportReport, Line, Source
+from rolltrace.exchange.fields import Malformed
+from rolltrace.exchange.importer import ImportReport, Source
+from rolltrace.exchange.source_lines import Line
 
 from .conftest import Importer
 from .mutations import SAMPLES, mutated
@@ -33,7 +34,7 @@ def read(path: Path, record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The rows of a sample, by table."""
     source = Source(path, ImportTarget(path / "store", "p", "e"))
     tables: dict[str, list[dict[str, Any]]] = {}
-    for row in IMPORTS["slime"].reader(source)(record, Line(1, repr(record).encode(), record, 1)):
+    for row in IMPORTS["slime"].reader(source)(record, Line(1, repr(record).encode(), record)):
         tables.setdefault(row.table.name, []).append(row.fields)
     return tables
 

@@ -104,7 +104,7 @@ def test_a_line_that_is_wrong_is_named_and_harms_nothing(line: Any, why: str, tm
 def test_a_small_graph_with_huge_paths_is_refused(
     tmp_path: Path, into: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(episode, "_MOST_ITEMS", 100_000)
+    monkeypatch.setattr(episode, "_MAX_ITEMS", 100_000)
     message = {"role": "assistant", "content": "x"}
     about = {"message": message, "sampled": True, "token_ids": [1] * 100, "mask": [True] * 100}
     nodes = [{**about, "parent": at - 1 if at else None} for at in range(100)]

@@ -11,7 +11,7 @@ import pytest
 from rolltrace.errors import ConfigError
 from rolltrace.exchange import IMPORTS, guess
 from rolltrace.exchange.importer import ImportReport
-from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES
+from rolltrace.exchange.source_lines import MAX_DOCUMENT_BYTES
 
 from .conftest import CHAT, Importer, write
 

@@ -7,46 +7,31 @@ question, the next digit of the last result, the question's first or second sign
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
-
-import numpy as np
 
 from rolltrace.demo.task import MathProblem
 
+END = "<|im_end|>"
 WORDS = [
-    *"0123456789",
-    "+",
-    "-",
-    "*",
-    "<call>",
-    "</call>",
-    "<answer>",
-    "</answer>",
+    *"0123456789+-*",
+    *["<call>", "</call>", "<answer>", "</answer>"],
     " verified",
     " so",
     " the",
     " result",
     " is",
-    "<|im_end|>",
+    END,
 ]
-END = "<|im_end|>"
 PLACES = ["start", "left", "right", "called", "answer", "answered", "elsewhere"]
 MARKS = [
-    "first",
-    "second",
-    "third",
-    "result",
-    "whole_first",
-    "whole_second",
-    "whole_third",
-    "whole_result",
-    "sign",
-    "then",
+    *["first", "second", "third", "result"],
+    *["whole_first", "whole_second", "whole_third", "whole_result"],
+    *["sign", "then"],
 ]
 _AT = {word: number for number, word in enumerate(WORDS)}
 _SIGNS = "+-*"
@@ -54,66 +39,78 @@ _AFTER_NUMBER = {"left": _SIGNS, "right": ["</call>"], "answer": ["</answer>"]}
 """Place where a number stands -> what can follow one that is whole."""
 
 
+Marks = list[tuple[int, int]]
+"""Words that a mark stands at, and which mark."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """One token that was drawn, with what the gradient needs."""
 
     row: int
-    marks: np.ndarray[Any, Any]
+    marks: Marks
     word: int
     logprob: float
 
 
 class Policy:
-    def __init__(self, weights: np.ndarray[Any, Any] | None = None, version: int = 0) -> None:
-        self.weights = _pretrained() if weights is None else weights
-        self.version = version
+    def __init__(self) -> None:
+        self.weights = _pretrained()
+        self.version = 0
 
     def draw(
         self, problem: MathProblem, results: list[int], text: str, chance: random.Random, temperature: float
     ) -> Choice:
         row, marks = _look(problem, results, text)
         chances = self._chances(row, marks, temperature)
-        word = min(bisect(list(accumulate(chances.tolist())), chance.random()), len(WORDS) - 1)
-        return Choice(row, marks, word, float(np.log(chances[word])))
+        word = min(bisect(list(accumulate(chances)), chance.random()), len(WORDS) - 1)
+        return Choice(row, marks, word, math.log(chances[word]))
 
     def learn(self, weighted: list[tuple[Choice, float]], rate: float) -> None:
         """One step of policy gradient, no longer than a gradient of size 10 makes it."""
-        gradient = np.zeros_like(self.weights)
+        gradient = [[0.0] * len(row) for row in self.weights]
         for choice, weight in weighted:
-            chances = -self._chances(choice.row, choice.marks, 1.0) * weight
-            chances[choice.word] += weight
-            gradient[choice.row, : len(WORDS)] += chances
-            gradient[choice.row, len(WORDS) :] += chances @ choice.marks
-        size = float(np.linalg.norm(gradient))
-        self.weights = self.weights + rate * gradient * min(1.0, 10.0 / max(size, 1e-9))
+            changes = [-chance * weight for chance in self._chances(choice.row, choice.marks, 1.0)]
+            changes[choice.word] += weight
+            row = gradient[choice.row]
+            for word, change in enumerate(changes):
+                row[word] += change
+            for word, mark in choice.marks:
+                row[len(WORDS) + mark] += changes[word]
+        size = math.hypot(*(number for row in gradient for number in row))
+        scale = rate * min(1.0, 10.0 / max(size, 1e-9))
+        for weights, row in zip(self.weights, gradient):
+            for at, number in enumerate(row):
+                weights[at] += scale * number
         self.version += 1
 
-    def _chances(self, row: int, marks: np.ndarray[Any, Any], temperature: float) -> np.ndarray[Any, Any]:
-        logits = (self.weights[row, : len(WORDS)] + marks @ self.weights[row, len(WORDS) :]) / temperature
-        chances: np.ndarray[Any, Any] = np.exp(logits - logits.max())
-        chances /= chances.sum()
-        return chances
+    def _chances(self, row: int, marks: Marks, temperature: float) -> list[float]:
+        weights = self.weights[row]
+        logits = weights[: len(WORDS)]
+        for word, mark in marks:
+            logits[word] += weights[len(WORDS) + mark]
+        highest = max(logits)
+        powers = [math.exp((logit - highest) / temperature) for logit in logits]
+        total = math.fsum(powers)
+        return [power / total for power in powers]
 
 
 def _row(results: int, place: str) -> int:
     return min(results, 2) * len(PLACES) + PLACES.index(place)
 
 
-def _look(problem: MathProblem, results: list[int], text: str) -> tuple[int, np.ndarray[Any, Any]]:
+def _look(problem: MathProblem, results: list[int], text: str) -> tuple[int, Marks]:
     place, typed = _place(text)
-    marks = np.zeros((len(WORDS), len(MARKS)))
+    marks: Marks = []
     numbers = [problem.first, problem.second, problem.third, results[-1] if results else None]
     if place in _AFTER_NUMBER:
         for at, number in enumerate(numbers):
             digits = str(number) if number is not None else ""
             if digits and digits == typed:
-                for word in _AFTER_NUMBER[place]:
-                    marks[_AT[word], MARKS.index("whole_first") + at] = 1
+                marks += ((_AT[word], MARKS.index("whole_first") + at) for word in _AFTER_NUMBER[place])
             elif digits.startswith(typed) and digits:
-                marks[_AT[digits[len(typed)]], at] = 1
-    marks[_AT[problem.sign], MARKS.index("sign")] = 1
-    marks[_AT[problem.then], MARKS.index("then")] = 1
+                marks.append((_AT[digits[len(typed)]], at))
+    marks += [(_AT[problem.sign], MARKS.index("sign")), (_AT[problem.then], MARKS.index("then"))]
     return _row(len(results), place), marks
 
 
@@ -146,14 +143,15 @@ def _parted(expression: str) -> tuple[str, str, str]:
     return expression, "", ""
 
 
-def _pretrained() -> np.ndarray[Any, Any]:
+def _pretrained() -> list[list[float]]:
     """What it knows before training: the grammar, mostly, and a little of which number goes where."""
-    weights = np.zeros((3 * len(PLACES), len(WORDS) + len(MARKS)))
+    weights = [[0.0] * (len(WORDS) + len(MARKS)) for _ in range(3 * len(PLACES))]
 
     def prefer(place: str, amount: float, *names: str, results: Sequence[int] = range(3)) -> None:
         columns = [_AT[name] if name in _AT else len(WORDS) + MARKS.index(name) for name in names]
         for count in results:
-            weights[_row(count, place), columns] += amount
+            for column in columns:
+                weights[_row(count, place)][column] += amount
 
     prefer("start", 4.5, "<call>", "<answer>")
     prefer("start", 1.0, " so", " the")

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
+from statistics import fmean, pstdev
 
 import rolltrace
 from rolltrace.demo.policy import Choice, Policy
@@ -94,12 +93,12 @@ def _step(
     rollouts = len(tasks)
     if step % _VALIDATE_EVERY == 0 or step == settings.steps:
         asked = [Task(step, problem, 0, True, settings.seed) for problem in validation]
-        right = float(np.mean([outcome.reward for outcome in workers.make(asked, policy)]))
+        right = fmean(outcome.reward for outcome in workers.make(asked, policy))
         rollouts += len(asked)
     return Step(
         number=step,
-        reward=float(np.mean([outcome.reward for outcome in outcomes])),
-        correct=float(np.mean([outcome.terms["correct"] for outcome in outcomes])),
+        reward=fmean(outcome.reward for outcome in outcomes),
+        correct=fmean(outcome.terms["correct"] for outcome in outcomes),
         validation=right,
         killed=killed,
         rollouts=rollouts,
@@ -113,13 +112,13 @@ def _weighted(outcomes: list[RolloutResult]) -> list[tuple[Choice, float]]:
         groups[outcome.task.problem.index].append(outcome)
     weighted: list[tuple[Choice, float]] = []
     for group in groups.values():
-        rewards = np.array([outcome.reward for outcome in group])
-        spread = float(rewards.std())
-        for outcome, reward in zip(group, rewards.tolist(), strict=True):
+        rewards = [outcome.reward for outcome in group]
+        mean, spread = fmean(rewards), pstdev(rewards)
+        for outcome, reward in zip(group, rewards, strict=True):
             if spread < 1e-6:
                 rolltrace.score(outcome.trajectory_id, "fate", "filtered", reason="all rewards of the group are equal")
                 continue
-            advantage = (reward - float(rewards.mean())) / spread
+            advantage = (reward - mean) / spread
             rolltrace.score(outcome.trajectory_id, "advantage", advantage)
             rolltrace.score(outcome.trajectory_id, "fate", "trained")
             weighted += [(choice, advantage / len(outcomes)) for choice in outcome.choices]

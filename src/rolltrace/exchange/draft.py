@@ -1,22 +1,134 @@
 """A trajectory while a format puts it together: its ops, turn by turn, its scores, and the rows that they become.
 
 Each model call has the whole conversation before it, as a call that was traced has. That grows with the square of a
-session's length, so beyond `_MAX_REPEATED_BYTES` a call has only what is new: readers put both together.
+session's length, so beyond `_MAX_REPEATED_BYTES` a call has only what is new: readers put both together. Every value is
+checked against its column, so that one bad line cannot spoil a whole batch.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
+
+import xxhash
 
 from rolltrace.drain import take_columns
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, op_id, row, without_nothing
+from rolltrace.exchange import fields
+from rolltrace.exchange.fields import Malformed, shown
 from rolltrace.exchange.text import as_bytes
-from rolltrace.record import MODEL_KINDS, SCORES, SPANS, TRAJECTORIES, Table
+from rolltrace.record import (
+    MODEL_KINDS,
+    SCORES,
+    SPANS,
+    TRAJECTORIES,
+    ColumnType,
+    SampleIndex,
+    Table,
+    clean_text,
+    sample_columns,
+    to_json,
+)
 
 _MAX_REPEATED_BYTES = 64 << 20
-_LAST_NS = (1 << 63) - 1
+_INT_BITS: dict[ColumnType, int] = {"int64": 63, "int32": 31}
+_NOUNS: dict[ColumnType, str] = {
+    "text": "text", "long text": "text", "int32[]": "whole numbers", "bool": "true or false", "float64": "a number",
+}  # fmt: skip
+
+
+class ImportedRow(NamedTuple):
+    """One row, and the table it belongs to."""
+
+    table: Table
+    fields: dict[str, Any]
+
+
+class ImportedPlace(NamedTuple):
+    """Which trajectory, and where it stands."""
+
+    trajectory_id: str
+    project: str
+    experiment: str
+    step: int | None = None
+    sample_index: SampleIndex | None = None
+    rollout_n: int | None = None
+    validate: bool = False
+    worker: str = "import"
+    run: str | None = None
+
+    @classmethod
+    def read(
+        cls, record: Mapping[str, Any], project: str | None, experiment: str | None, *, validate: bool
+    ) -> ImportedPlace:
+        """Where a record says that it stands, in the project and experiment that were asked for.
+
+        Raises:
+            Malformed: a coordinate is not what it must be, or project and experiment are not known.
+        """
+        project, experiment = project or record.get("project"), experiment or record.get("experiment")
+        if not isinstance(project, str) or not isinstance(experiment, str) or not project or not experiment:
+            raise Malformed("it names no project and experiment; pass --project and --experiment")
+        is_validation = record.get("validate") or False
+        if not isinstance(is_validation, bool):
+            raise Malformed(f"validate must be true or false, not {shown(is_validation)}")
+        run = fields.text(record, "run")
+        step, rollout_n = (fields.whole(record.get(name), name) for name in ("step", "rollout_n"))
+        where = (step, fields.sample(record.get("sample_index")), rollout_n)
+        return cls("", project, experiment, *where, validate or is_validation, run=run)
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that every row has."""
+        return {**self._asdict(), **sample_columns(self.sample_index)}
+
+
+def row(table: Table, place: ImportedPlace, values: Mapping[str, Any]) -> ImportedRow:
+    """A row of a table: JSON columns are encoded, every type is checked. The importer takes secrets out.
+
+    Raises:
+        Malformed: a value that its column cannot hold.
+    """
+    columns = {**place.columns(), **values}
+    if table is SPANS:
+        columns["payload"] = {"inputs": columns.get("inputs"), "outputs": columns.get("outputs")}
+    return fitting_row(table, columns)
+
+
+def fitting_row(table: Table, values: Mapping[str, Any]) -> ImportedRow:
+    """As `row`, from all the columns."""
+    return ImportedRow(
+        table, {column.name: _fit(column.name, column.type, values.get(column.name)) for column in table.columns}
+    )
+
+
+def _fit(name: str, kind: ColumnType, value: Any) -> Any:
+    if value is None:
+        return None
+    if kind == "json":
+        return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))
+    if kind in ("text", "long text") and isinstance(value, str):
+        return clean_text(value)
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "float64" and fields.is_number(value):
+        try:
+            return float(value)
+        except OverflowError:
+            raise Malformed(f"{name} is too large: {shown(value)}") from None
+    if kind in _INT_BITS and isinstance(value, int) and not isinstance(value, bool):
+        if -(1 << _INT_BITS[kind]) <= value < 1 << _INT_BITS[kind]:
+            return value
+        raise Malformed(f"{name} does not fit {kind}: {shown(value)}")
+    if kind.endswith("[]") and hasattr(value, "type"):  # an Arrow array, from `take_columns`
+        return value
+    if kind == "int32[]" and isinstance(value, list) and all(type(n) is int and abs(n) < 1 << 31 for n in value):
+        return value
+    raise Malformed(f"{name} must be {_NOUNS.get(kind, 'a whole number')}, not {shown(value)}")
+
+
+def op_id(trajectory_id: str, number: int) -> int:
+    """An id for the nth op of a trajectory, the same whenever it is imported."""
+    return xxhash.xxh3_64_intdigest(f"{trajectory_id} {number}".encode()) >> 1
 
 
 class Draft:
@@ -79,11 +191,11 @@ class Draft:
         kind: str = "llm",
         **columns: Any,
     ) -> None:
-        """The model answered.
+        """The model answered with a message of OpenAI's chat format.
 
         Args:
-            message: Its message, in OpenAI's chat format.
-            messages: The messages that it was given, if that is known to be something else than all that was said.
+            message: The answer.
+            messages: What it was given, if that is known to be something else than all that was said.
             more_outputs: What else stands in the outputs: usage, token ids, logprobs, finish reason.
             more_inputs: What else stands in the inputs: the model, prompt token ids, sampling parameters.
             start_ns: When the call began.
@@ -97,8 +209,8 @@ class Draft:
         self._repeated += self._size
         visible = self._messages if self._repeated <= _MAX_REPEATED_BYTES else self._fresh
         visible = visible if kind == "llm" or messages is None else messages
-        inputs = {**({"messages": list(visible)} if visible else {}), **without_nothing(more_inputs or {})}
-        outputs = {**message, **without_nothing(more_outputs or {})}
+        inputs = {**({"messages": list(visible)} if visible else {}), **fields.without_nothing(more_inputs or {})}
+        outputs = {**message, **fields.without_nothing(more_outputs or {})}
         self.op(name, kind, start_ns, end_ns, inputs=inputs, outputs=outputs, **columns)
         if kind == "llm":
             self._fresh = []
@@ -132,10 +244,7 @@ class Draft:
     def add_message(self, message: dict[str, Any], *, said_before: bool = False, **reply: Any) -> None:
         """A message of OpenAI's chat format as what it is: a reply, a tool call, or something that was said.
 
-        Args:
-            message: The message.
-            said_before: It was there before the rollout, whoever said it.
-            **reply: What is known of the model call, if it is a reply: see `reply`.
+        `said_before`: it was there before the rollout, whoever said it. `reply` is what else is known of a model call.
         """
         role, content = message.get("role"), message.get("content")
         if role == "assistant" and not said_before:
@@ -159,6 +268,11 @@ class Draft:
         if value is not None or terms:
             self.score("reward", value, terms or {})
 
+    def advantage(self, value: Any) -> None:
+        """The advantage, if this is a number."""
+        if fields.is_number(value):
+            self.score("advantage", value)
+
     def score(self, name: str, value: Any = None, terms: Mapping[str, Any] | None = None, **columns: Any) -> None:
         """A reward or another score; `time_ns` is the end of the trajectory, if not among the columns."""
         self.event(SCORES, name=name, value=value, terms=terms, **columns)
@@ -178,12 +292,8 @@ class Draft:
     ) -> list[ImportedRow]:
         """All rows, that of the trajectory first; what was said after the last reply is an op of its own, `messages`.
 
-        Args:
-            tags: Those that are None are left out.
-            end_ns: When it ended, if that is known to be after its last op.
-            is_open: It had not ended when the file was written.
-            error: Why it failed, if it did.
-            **columns: Further columns of the trajectory.
+        Tags that are None are left out. `end_ns` counts if it is after the last op; `is_open`: it had not ended when
+        the file was written.
         """
         if self._fresh:
             self.op("messages", "env", outputs={"messages": self._fresh})
@@ -218,30 +328,3 @@ class Draft:
     def _add(self, message: dict[str, Any]) -> None:
         self._messages.append(message)
         self._size += len(as_bytes(message))
-
-
-def tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    """A tool call as it stands in a message of OpenAI's chat format."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def time_of(value: Any) -> int | None:
-    """Nanoseconds since 1970 of a time in ISO 8601 (UTC if it names no zone) or in seconds; None if it is none."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))  # 3.10 does not know the Z
-        except ValueError:
-            return None
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-        since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
-        nanoseconds = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
-    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LAST_NS / 1e9:
-        nanoseconds = int(value * 1e9)
-    else:
-        return None
-    return nanoseconds if 0 < nanoseconds <= _LAST_NS else None
-
-
-def first_time(records: list[dict[str, Any]]) -> int | None:
-    """The first `timestamp` that one of these has."""
-    return next((time_ns for each in records if (time_ns := time_of(each.get("timestamp"))) is not None), None)

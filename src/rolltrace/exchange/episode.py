@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rolltrace.exchange.import_rows import Malformed, shown
+from rolltrace.exchange.fields import Malformed, items, objects, shown, text, tool_call
 from rolltrace.record import SampleIndex
 
 AGENT = "agent"
 """The phase in which model and tools are called."""
 _PHASES = ("boot", "setup", AGENT, "finalize", "scoring")
-_LONGEST_SEC = 9e9
+_MAX_SEC = 9e9
 """As nanoseconds still a number of 64 bits."""
-_LARGEST = 1e300
+_MAX_FLOAT = 1e300
 _TOKEN_IDS = 1 << 31
-_MOST_ITEMS = 20_000_000
+_MAX_ITEMS = 20_000_000
 """Tokens and messages in all prompts of one trace: a graph may be small and its paths huge."""
 _FIRST_TURN = 3
 """Nodes up to the first reply: system, user, assistant."""
@@ -81,7 +81,6 @@ class PastPlace(NamedTuple):
     sample_index: SampleIndex | None
     step: int | None
     validate: bool
-    group: str | None
     run: str | None
 
 
@@ -94,24 +93,23 @@ def place_of_episode(episode: Mapping[str, Any]) -> PastPlace:
     env, task, run = (_object(episode, name) for name in ("env", "task", "run"))
     work = _object(run, "work")
     index = _object(task, "data").get("idx")
-    sample = index if isinstance(index, int) and not isinstance(index, bool) else _text(task, "key")
-    name = _text(env, "name") or _text(env, "id")
+    sample = index if isinstance(index, int) and not isinstance(index, bool) else text(task, "key")
+    name = text(env, "name") or text(env, "id")
     if name and sample is not None:
         sample = f"{name}/{sample}"
     step = work.get("step")
     if step is not None and (not isinstance(step, int) or isinstance(step, bool)):
         raise Malformed(f"run.work.step must be a whole number, not {shown(step)}")
-    group = _text(_object(episode, "group"), "id")
     validate = "eval" in (run.get("type"), work.get("type"))
-    return PastPlace(sample, step, validate, group, _text(run, "id"))
+    return PastPlace(sample, step, validate, text(run, "id"))
 
 
 def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The traces of an episode. One in which no agent ran has an empty one, with the episode's own errors."""
-    traces = _objects(episode, "traces")
+    traces = objects(episode, "traces")
     if traces:
         return traces
-    name = _text(_object(episode, "env"), "id") or "episode"
+    name = text(_object(episode, "env"), "id") or "episode"
     return [{"id": episode.get("id"), "agent": {"name": name}, "errors": episode.get("errors"), "ok": False}]
 
 
@@ -126,28 +124,26 @@ def read_trace(trace: Mapping[str, Any], episode: Mapping[str, Any], now_ns: int
     Raises:
         Malformed: a field is not what verifiers writes.
     """
-    trace_id = _text(trace, "id")
+    trace_id = text(trace, "id")
     if not trace_id:
         raise Malformed("a trace has no id")
     timing = _object(trace, "timing")
     start_ns = _ns(timing, "start") or now_ns
-    errors = (
-        [*_objects(episode, "errors"), *_objects(trace, "errors")] if trace.get("nodes") else _objects(trace, "errors")
-    )
+    errors = [*(objects(episode, "errors") if trace.get("nodes") else ()), *objects(trace, "errors")]
     last = errors[-1] if errors and not trace.get("ok") else None
     past = PastTrace(
         trace_id,
-        _text(_object(trace, "agent"), "name") or "agent",
+        text(_object(trace, "agent"), "name") or "agent",
         start_ns,
         start_ns,
         "ok" if trace.get("ok") else "error" if last or trace.get("is_completed") else "ok",
         None if last is None else _error(last),
-        None if last is None else _text(last, "traceback"),
+        None if last is None else text(last, "traceback"),
         _tags(trace, episode),
         errors=errors,
     )
     policy = _object(_object(_object(episode, "run"), "work"), "policy")
-    nodes, calls = _objects(trace, "nodes"), _objects(trace, "calls")
+    nodes, calls = objects(trace, "nodes"), objects(trace, "calls")
     graph = TraceGraph(nodes, calls, start_ns, tools=trace.get("tools"), policy=policy)
     past.ops = [*phases_of(timing), *graph.ops()]
     if len(graph.leaves) > 1:
@@ -223,11 +219,11 @@ class TraceGraph:
         if self._tools and len(path) <= _FIRST_TURN:
             inputs["tools"] = self._tools
         outputs: dict[str, Any] = {"message": message_of(node["message"])}
-        ids, mask = _whole_numbers(node, "token_ids"), [bool(each) for each in _list(node, "mask")]
+        ids, mask = _token_ids(node), [bool(each) for each in items(node, "mask")]
         if len(mask) != len(ids):
             raise Malformed(f"nodes[{at}] has {len(ids)} token_ids and {len(mask)} in its mask")
         if ids:
-            prompt_ids = [each for earlier in before for each in _whole_numbers(earlier, "token_ids")]
+            prompt_ids = [each for earlier in before for each in _token_ids(earlier)]
             self._count(len(prompt_ids))
             first = mask.index(True) if True in mask else len(mask)
             inputs["prompt_ids"] = prompt_ids + ids[:first]
@@ -257,7 +253,7 @@ class TraceGraph:
         error = _object(call, "error")
         op = PastOp("generate", "llm", start_ns, end_ns, inputs, outputs, is_inside=True)
         if error:
-            op.status, op.error, op.traceback = "error", _error(error), _text(error, "traceback")
+            op.status, op.error, op.traceback = "error", _error(error), text(error, "traceback")
         return op
 
     def _result(self, at: int) -> PastOp:
@@ -267,7 +263,7 @@ class TraceGraph:
         call: Mapping[str, Any] = next(
             (each for each in reversed(calls) if each.get("id") == message.get("tool_call_id")), {}
         )
-        name = message.get("name") or _function(call)["name"] or "tool"
+        name = message.get("name") or _tool_name(call) or "tool"
         when = _ns(self._nodes[at], "timestamp") or self._start_ns
         inputs = {"arguments": call.get("arguments")} if call else None
         return PastOp(str(name), "tool", when, when, inputs, message.get("content"), is_inside=True)
@@ -304,8 +300,8 @@ class TraceGraph:
 
     def _count(self, items: int) -> None:
         self._counted += items
-        if self._counted > _MOST_ITEMS:
-            raise Malformed(f"the prompts of a trace have over {_MOST_ITEMS:,} tokens and messages")
+        if self._counted > _MAX_ITEMS:
+            raise Malformed(f"the prompts of a trace have over {_MAX_ITEMS:,} tokens and messages")
 
 
 def _spread(values: list[float], mask: list[bool]) -> list[float]:
@@ -341,7 +337,7 @@ def mean_advantage(nodes: Sequence[Mapping[str, Any]]) -> float | None:
 def _tags(trace: Mapping[str, Any], episode: Mapping[str, Any]) -> dict[str, Any]:
     agent, task, env = _object(trace, "agent"), _object(episode, "task"), _object(episode, "env")
     tags = {
-        "env": _text(env, "name") or _text(env, "id"),
+        "env": text(env, "name") or text(env, "id"),
         "task": task.get("key"),
         "task_type": task.get("type"),
         "task_data": task.get("data"),
@@ -361,15 +357,13 @@ def message_of(message: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in message.items() if value is not None}
     calls = _tool_calls(message)
     if calls:
-        plain["tool_calls"] = [
-            {"id": call.get("id"), "type": "function", "function": _function(call)} for call in calls
-        ]
+        plain["tool_calls"] = [tool_call(call.get("id"), _tool_name(call), call.get("arguments")) for call in calls]
     return plain
 
 
-def _function(call: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_name(call: Mapping[str, Any]) -> Any:
     space = call.get("namespace")
-    return {"name": f"{space}.{call.get('name')}" if space else call.get("name"), "arguments": call.get("arguments")}
+    return f"{space}.{call.get('name')}" if space else call.get("name")
 
 
 def _tool_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -394,65 +388,41 @@ def _error(error: Mapping[str, Any]) -> str:
 
 def _object(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = record.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    if value is not None and not isinstance(value, dict):
         raise Malformed(f"{name} must be an object, not {shown(value)}")
-    return value
+    return value or {}
 
 
-def _list(record: Mapping[str, Any], name: str) -> list[Any]:
-    value = record.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise Malformed(f"{name} must be a list, not {shown(value)}")
-    return value
-
-
-def _objects(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    values = _list(record, name)
-    for at, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise Malformed(f"{name}[{at}] must be an object, not {shown(value)}")
-    return values
-
-
-def _text(record: Mapping[str, Any], name: str) -> str | None:
-    value = record.get(name)
-    if value is not None and not isinstance(value, str):
-        raise Malformed(f"{name} must be text, not {shown(value)}")
-    return value
+def _is_float(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) <= _MAX_FLOAT)
 
 
 def _number(record: Mapping[str, Any], name: str) -> float | None:
     value = record.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
+    if value is not None and not _is_float(value):
         raise Malformed(f"{name} must be a number, not {shown(value)}")
-    return float(value)
+    return None if value is None else float(value)
 
 
 def _numbers(record: Mapping[str, Any], name: str) -> list[float]:
-    values = _list(record, name)
+    values = items(record, name)
     for each in values:
-        if type(each) is not float and (type(each) is not int or abs(each) > _LARGEST):
+        if not _is_float(each):
             raise Malformed(f"{name} must be a list of numbers, and has {shown(each)}")
     return [float(each) for each in values]
 
 
-def _whole_numbers(record: Mapping[str, Any], name: str) -> list[int]:
-    values = _list(record, name)
-    for each in values:
+def _token_ids(node: Mapping[str, Any]) -> list[int]:
+    ids = items(node, "token_ids")
+    for each in ids:
         if type(each) is not int or not -_TOKEN_IDS <= each < _TOKEN_IDS:
-            raise Malformed(f"{name} must be a list of whole numbers of 32 bits, and has {shown(each)}")
-    return values
+            raise Malformed(f"token_ids must be a list of whole numbers of 32 bits, and has {shown(each)}")
+    return ids
 
 
 def _ns(record: Mapping[str, Any], name: str) -> int | None:
     """Seconds since 1970 as nanoseconds; None for 0, which stands for a time that never came."""
     seconds = _number(record, name)
-    if seconds is not None and not 0 <= seconds < _LONGEST_SEC:
+    if seconds is not None and not 0 <= seconds < _MAX_SEC:
         raise Malformed(f"{name} must be seconds since 1970, not {shown(seconds)}")
     return int(seconds * 1e9) if seconds else None

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.formats import IMPORTS, listing
-from rolltrace.exchange.json_records import read_json_records
-from rolltrace.exchange.opening import open_regular
+from rolltrace.exchange.source_lines import json_records, open_regular
 
 _HEAD_BYTES = 64 << 10
 _MAX_NAMES = 12
-_MOST_FILES = 5
+_MAX_FILES = 5
 """Of a folder that are looked into for each format."""
 
 
@@ -43,7 +42,7 @@ class Peek:
         if self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
             return None
         try:
-            return next(read_json_records(self.path)).value
+            return next(json_records(self.path)).value
         except (OSError, StopIteration):
             return None
 
@@ -58,7 +57,7 @@ class Peek:
         if not self.head.startswith(b"PAR1"):
             return frozenset()
 
-        from rolltrace.exchange.splitting import parquet_columns  # with Arrow: only where there is such a file
+        from rolltrace.exchange.packed_files import parquet_columns  # with Arrow: only where there is such a file
 
         return parquet_columns(self.path)
 
@@ -81,11 +80,11 @@ def guess(path: Path) -> Guess:
     if not path.is_dir():
         try:
             open_regular(path).close()
-        except OSError as fault:
-            raise ConfigError(f"cannot read {str(path)!r}: {fault.strerror or fault}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
     peeks: dict[Path, Peek] = {}
     for name, form in IMPORTS.items():
-        files = form.files(path)[:_MOST_FILES] if path.is_dir() else [path]
+        files = form.files(path)[:_MAX_FILES] if path.is_dir() else [path]
         for file in files:
             why = form.recognise(peeks.setdefault(file, Peek(file)))
             if why is not None:

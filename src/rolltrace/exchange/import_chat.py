@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.draft import Draft
+from rolltrace.exchange import fields
+from rolltrace.exchange.draft import Draft, ImportedPlace, ImportedRow
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, number, place_in
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, json_records
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line, json_records
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _MESSAGES = ("messages", "conversations", "conversation")
@@ -35,31 +37,38 @@ def recognise(peek: Peek) -> str | None:
 def reader(source: Source) -> LineReader:
     """A reader of conversations."""
     source.split = _conversations
+    target = source.target
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        draft = Draft(_place(record, line, source), record.get("name") or "chat", line.time_ns)
+        place = ImportedPlace.read(record, target.project, target.experiment, validate=target.validate)
+        own_id = record.get("trajectory_id")
+        has_moved = (place.project, place.experiment) != (record.get("project"), record.get("experiment"))
+        if not isinstance(own_id, str) or _ID.fullmatch(own_id) is None or has_moved:
+            own_id = source.trajectory_id(line)
+        draft = Draft(place._replace(trajectory_id=own_id), record.get("name") or "chat", source.start_ns(line))
         for message in _messages(record):
             draft.add_message(message)
-        draft.reward(number(record.get("reward"), "reward"))
-        return draft.finish({name: value for name, value in record.items() if name not in _KNOWN})
+        draft.reward(fields.number(record.get("reward"), "reward"))
+        return draft.finish(fields.leave(record, _KNOWN))
 
     return read
 
 
-def _conversations(source: Source) -> Iterator[Line | BadLine]:
+def _conversations(path: Path) -> Iterator[Line]:
     """The records of a file. A list is a conversation, and so is a file whose records are messages."""
-    lines = json_records(source)
+    lines = json_records(path)
     first = next(lines, None)
-    if isinstance(first, Line) and _is_message(first.value):
-        rest = list(lines)
-        yield from (line for line in rest if isinstance(line, BadLine))
-        said = [first, *(line for line in rest if isinstance(line, Line))]
-        yield Line(0, b"\n".join(each.raw for each in said), {"messages": [each.value for each in said]}, first.time_ns)
+    if first is not None and _is_message(first.value):
+        said = [first]
+        for line in lines:
+            if line.problem is None:
+                said.append(line)
+            else:
+                yield line
+        yield Line(0, b"\n".join(each.raw for each in said), {"messages": [each.value for each in said]})
         return
     for line in chain([first] if first is not None else [], lines):
-        if isinstance(line, Line) and isinstance(line.value, list):
-            line = line._replace(value={"messages": line.value})
-        yield line
+        yield line._replace(value={"messages": line.value}) if isinstance(line.value, list) else line
 
 
 def _is_message(value: Any) -> bool:
@@ -77,7 +86,7 @@ def _messages(record: dict[str, Any]) -> list[dict[str, Any]]:
     name = next((name for name in _MESSAGES if name in record), "messages")
     messages = record.get(name)
     if not isinstance(messages, list) or not messages:
-        raise Malformed(f"{name} must be a non-empty list")
+        raise fields.Malformed(f"{name} must be a non-empty list")
     return [_message(each) for each in messages]
 
 
@@ -87,16 +96,6 @@ def _message(message: Any) -> dict[str, Any]:
         return message
     speaker = message.get("from") if isinstance(message, dict) else None
     if not isinstance(speaker, str):
-        raise Malformed(f"a message is an object with a role, not {message!r:.60}")
-    more = {name: value for name, value in message.items() if name not in ("from", "value")}
-    return {"role": _SHAREGPT_ROLES.get(speaker, speaker), "content": message.get("value"), **more}
-
-
-def _place(record: dict[str, Any], line: Line, source: Source) -> ImportedPlace:
-    target = source.target
-    place = place_in(record, target.project, target.experiment, validate=target.validate)
-    own = record.get("trajectory_id")
-    has_moved = (place.project, place.experiment) != (record.get("project"), record.get("experiment"))
-    if not isinstance(own, str) or _ID.fullmatch(own) is None or has_moved:
-        own = source.trajectory_id(line)
-    return place._replace(trajectory_id=own)
+        raise fields.Malformed(f"a message is an object with a role, not {message!r:.60}")
+    content, more = message.get("value"), fields.leave(message, ("from", "value"))
+    return {"role": _SHAREGPT_ROLES.get(speaker, speaker), "content": content, **more}

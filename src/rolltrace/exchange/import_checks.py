@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from rolltrace.drain import Checks, Finding, OpFacts, Past
-from rolltrace.exchange.import_rows import ImportedRow, fitting_row
-from rolltrace.exchange.importer import Line, LineReader
+from rolltrace.exchange.draft import ImportedRow, fitting_row
+from rolltrace.exchange.importer import LineReader
+from rolltrace.exchange.source_lines import Line
 from rolltrace.flags import OFF, is_on
 from rolltrace.record import FLAGS, SPANS, TRANSITIONS
 from rolltrace.settings import Settings

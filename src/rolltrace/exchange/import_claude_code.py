@@ -9,13 +9,14 @@ There is no reward.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.draft import Draft, first_time, time_of, tool_call
+from rolltrace.exchange import fields
+from rolltrace.exchange.draft import Draft, ImportedRow
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source
-from rolltrace.exchange.splitting import whole_session
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line, whole_session
 
 _MAIN = "session"
 
@@ -33,74 +34,63 @@ def reader(source: Source) -> LineReader:
     source.named_by("claude-code", source.path.stem)
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        lines, chain = listed(record, "lines"), str(record.get("chain"))
-        if not any(_said(each) is not None for each in lines):
-            raise Malformed("not a session of Claude Code: nobody says anything in it")
-        is_main = chain == _MAIN
-        main_id = source.id_of("claude-code", source.path.stem, _MAIN)
-        own_id = main_id if is_main else source.id_of("claude-code", source.path.stem, chain)
-        name = "claude-code" if is_main else "claude-code subagent"
-        draft = source.draft(line, name, own_id, start_ns=first_time(lines))
+        lines, chain = fields.objects(record, "lines"), str(record.get("chain"))
+        if not any(_is_said(each) for each in lines):
+            raise fields.Malformed("not a session of Claude Code: nobody says anything in it")
+        main_id, own_id = (source.id_of("claude-code", source.path.stem, each) for each in (_MAIN, chain))
+        name = "claude-code" if chain == _MAIN else "claude-code subagent"
+        draft = source.draft(line, name, own_id, start_ns=fields.first_time(lines))
         _add_lines(draft, lines)
-        return draft.finish(_tags(lines), parent_trajectory_id=None if is_main else main_id)
+        return draft.finish(_tags(lines), parent_trajectory_id=None if chain == _MAIN else main_id)
 
     return read
 
 
-def _chains(source: Source) -> Iterator[Line | BadLine]:
+def _chains(path: Path) -> Iterator[Line]:
     """The session itself, then its side chains."""
-    for line in whole_session(source):
-        if isinstance(line, BadLine):
+    is_agent = path.name.startswith("agent-")
+    for line in whole_session(path):
+        if line.problem is not None:
             yield line
             continue
         chains: dict[str, list[Any]] = {_MAIN: []}
-        is_agent = source.path.name.startswith("agent-")
-        for each in line.records[0]["lines"]:
+        for each in line.value["lines"]:
             is_side = each.get("isSidechain") is True and not is_agent
             chains.setdefault(str(each.get("agentId") or "side chain") if is_side else _MAIN, []).append(each)
         for number, (chain, lines) in enumerate(chains.items()):
-            yield Line(number, chain.encode(), {"lines": lines, "chain": chain}, source.time_ns + number)
+            yield Line(number, chain.encode(), {"lines": lines, "chain": chain})
 
 
-def _said(line: dict[str, Any]) -> dict[str, Any] | None:
-    """The message of a line; None for one that is about something else."""
-    message = line.get("message")
-    is_said = line.get("type") in ("user", "assistant") and isinstance(message, dict)
-    return message if is_said and isinstance(message, dict) else None
+def _is_said(line: dict[str, Any]) -> bool:
+    """Whether a line has a message; others are about something else."""
+    return line.get("type") in ("user", "assistant") and isinstance(line.get("message"), dict)
 
 
 def _add_lines(draft: Draft, lines: list[dict[str, Any]]) -> None:
-    before = time_of(lines[0].get("timestamp")) if lines else None
-    answer: dict[str, Any] | None = None
+    before = fields.time_of(lines[0].get("timestamp")) if lines else None
+    answer: dict[str, Any] = {}
     answered_at: int | None = None
-    for line in lines:
-        message = _said(line)
-        if message is None:
-            continue
-        at = time_of(line.get("timestamp"))
+
+    def close() -> None:
+        nonlocal before, answer
+        if answer:
+            _reply(draft, answer, before, answered_at)
+            before, answer = answered_at or before, {}
+
+    for line in filter(_is_said, lines):
+        message, at = line["message"], fields.time_of(line.get("timestamp"))
         if line["type"] == "assistant":
-            if answer is not None and message.get("id") != answer.get("id"):
-                before = _reply(draft, answer, before, answered_at)
-                answer = None
-            answer = _joined(answer, message)
+            if message.get("id") != answer.get("id"):
+                close()
+            answer = {**answer, **message, "blocks": [*answer.get("blocks", ()), *_blocks(message.get("content"))]}
             answered_at = at or answered_at
             continue
-        if answer is not None:
-            before = _reply(draft, answer, before, answered_at)
-            answer = None
+        close()
         if line.get("isCompactSummary") is True:
             draft.begin_anew()
         _add_user(draft, message.get("content"), before, at)
         before = at or before
-    if answer is not None:
-        _reply(draft, answer, before, answered_at)
-
-
-def _joined(answer: dict[str, Any] | None, message: dict[str, Any]) -> dict[str, Any]:
-    """An answer, and a further line of it: each line has one block of its content."""
-    if answer is None:
-        return {**message, "content": list(_blocks(message.get("content")))}
-    return {**answer, **message, "content": [*answer["content"], *_blocks(message.get("content"))]}
+    close()
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:
@@ -109,25 +99,24 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _reply(draft: Draft, answer: dict[str, Any], start_ns: int | None, end_ns: int | None) -> int | None:
+def _reply(draft: Draft, answer: dict[str, Any], start_ns: int | None, end_ns: int | None) -> None:
     message: dict[str, Any] = {"role": "assistant", "content": None}
-    for block in answer["content"]:
+    for block in answer["blocks"]:
         if block.get("type") == "text":
             message["content"] = (message["content"] or "") + str(block.get("text") or "")
         elif block.get("type") == "thinking":
             message["reasoning_content"] = message.get("reasoning_content", "") + str(block.get("thinking") or "")
         elif block.get("type") == "tool_use":
-            call = tool_call(block.get("id"), block.get("name"), block.get("input"))
+            call = fields.tool_call(block.get("id"), block.get("name"), block.get("input"))
             message.setdefault("tool_calls", []).append(call)
     model = answer.get("model")
     draft.reply(
         message,
-        more_outputs={name: answer.get(name) for name in ("usage", "model", "stop_reason", "id")},
+        more_outputs=fields.pick(answer, "usage", "model", "stop_reason", "id"),
         more_inputs={"model": model if isinstance(model, str) else None},
         start_ns=start_ns,
         end_ns=end_ns,
     )
-    return end_ns or start_ns
 
 
 def _add_user(draft: Draft, content: Any, start_ns: int | None, end_ns: int | None) -> None:

@@ -7,13 +7,14 @@ is no reward.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from rolltrace.exchange.draft import Draft, time_of, tool_call
+from rolltrace.exchange import fields
+from rolltrace.exchange.draft import Draft, ImportedRow
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed
-from rolltrace.exchange.importer import Line, LineReader, Source
-from rolltrace.exchange.splitting import whole_session
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line, whole_session
 
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
@@ -36,42 +37,50 @@ def reader(source: Source) -> LineReader:
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         session = _Session()
-        for each in listed(record, "lines"):
+        for each in fields.objects(record, "lines"):
             session.add(each)
         if not session.events:
-            raise Malformed("not a session of Codex: nobody says anything in it")
-        own_id = source.id_of("codex", source.path.stem)
-        draft = source.draft(line, "codex", own_id, start_ns=session.start_ns)
-        session.replay(draft)
+            raise fields.Malformed("not a session of Codex: nobody says anything in it")
+        draft = source.draft(line, "codex", source.id_of("codex", source.path.stem), start_ns=session.start_ns)
+        for event in session.events:
+            event(draft)
         return draft.finish(session.tags)
 
     return read
 
 
 class _Reply:
-    """An answer of the model, put together of its items."""
+    """An answer, as far as it is known."""
 
     def __init__(self, start_ns: int | None, model: str | None) -> None:
         self.message: dict[str, Any] = {"role": "assistant", "content": None}
         self.usage: dict[str, Any] | None = None
         self.start_ns = self.end_ns = start_ns
-        self.model = model
+        self._model = model
+
+    def __call__(self, draft: Draft) -> None:
+        draft.reply(
+            self.message,
+            more_outputs={"usage": self.usage},
+            more_inputs={"model": self._model},
+            start_ns=self.start_ns,
+            end_ns=self.end_ns,
+        )
 
 
 class _Session:
     """What happened, in its order; usage is told after what it belongs to."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[str, Any, int | None]] = []
+        self.events: list[Callable[[Draft], None]] = []
         self.tags: dict[str, Any] = {}
         self.start_ns: int | None = None
-        self._model: str | None = None
         self._open: _Reply | None = None
-        self._unmeasured: _Reply | None = None
+        self._newest: _Reply | None = None
         self._last_ns: int | None = None
 
     def add(self, line: dict[str, Any]) -> None:
-        at, kind, payload = time_of(line.get("timestamp")), line.get("type"), line.get("payload")
+        at, kind, payload = fields.time_of(line.get("timestamp")), line.get("type"), line.get("payload")
         self.start_ns = self.start_ns or at
         if not isinstance(payload, dict):
             payload, kind = line, "response_item"  # older releases: the items themselves
@@ -79,13 +88,12 @@ class _Session:
             names = ("id", "cwd", "cli_version", "originator", "git", "model_provider")
             self.tags.update((name, payload.get(name)) for name in names)
         elif kind == "turn_context" and isinstance(payload.get("model"), str):
-            self._model = payload["model"]
-            self.tags["model"] = self._model
+            self.tags["model"] = payload["model"]
         elif kind == "response_item":
             self._item(payload, at)
         elif kind == "compacted":
-            self._close()
-            self.events.append(("compacted", payload.get("message"), at))
+            self._happened(Draft.begin_anew)
+            self._happened(lambda draft: draft.say("user", payload.get("message")))
         else:
             self._measure(payload)
         self._last_ns = at or self._last_ns
@@ -93,49 +101,27 @@ class _Session:
     def _item(self, item: dict[str, Any], at: int | None) -> None:
         kind, role = str(item.get("type")), item.get("role")
         if kind == "message" and role != "assistant":
-            self._close()
-            self.events.append((str(role or "user"), _text(item.get("content")), at))
+            self._happened(lambda draft: draft.say(str(role or "user"), _text(item.get("content"))))
         elif kind in _RESULTS:
-            self._close()
-            self.events.append(("result", item, at))
+            self._happened(lambda draft: draft.tool(item.get("call_id"), item.get("output"), end_ns=at))
         elif kind in ("message", "reasoning") or kind in _CALLS:
             if self._open is None:
-                self._open = _Reply(None if at is None else self._last_ns or at, self._model)
-                self.events.append(("reply", self._open, at))
+                start_ns = None if at is None else self._last_ns or at
+                self._open = self._newest = _Reply(start_ns, self.tags.get("model"))
+                self.events.append(self._open)
             self._open.end_ns = at or self._open.end_ns
             _extend(self._open.message, item)
 
-    def _close(self) -> None:
-        if self._open is not None:
-            self._unmeasured, self._open = self._open, None
+    def _happened(self, event: Callable[[Draft], None]) -> None:
+        self._open = None
+        self.events.append(event)
 
     def _measure(self, payload: dict[str, Any]) -> None:
         info = payload.get("info")
         usage = info.get("last_token_usage") if isinstance(info, dict) else payload.get("usage")
-        reply = self._open or self._unmeasured
-        if isinstance(usage, dict) and reply is not None:
-            if reply.usage is None:
-                reply.usage = {name: usage[key] for key, name in _USAGE.items() if type(usage.get(key)) is int}
-            self._close()
-
-    def replay(self, draft: Draft) -> None:
-        """Tell the whole session."""
-        for kind, value, at in self.events:
-            if kind == "reply":
-                draft.reply(
-                    value.message,
-                    more_outputs={"usage": value.usage},
-                    more_inputs={"model": value.model},
-                    start_ns=value.start_ns,
-                    end_ns=value.end_ns,
-                )
-            elif kind == "result":
-                draft.tool(value.get("call_id"), value.get("output"), end_ns=at)
-            elif kind == "compacted":
-                draft.begin_anew()
-                draft.say("user", value)
-            else:
-                draft.say(kind, value)
+        if isinstance(usage, dict) and self._newest is not None and self._newest.usage is None:
+            self._newest.usage = {name: usage[key] for key, name in _USAGE.items() if type(usage.get(key)) is int}
+            self._open = None
 
 
 def _extend(message: dict[str, Any], item: dict[str, Any]) -> None:
@@ -148,7 +134,7 @@ def _extend(message: dict[str, Any], item: dict[str, Any]) -> None:
             message["reasoning_content"] = message.get("reasoning_content", "") + text
     else:
         arguments = next((item[name] for name in ("arguments", "input", "action") if item.get(name) is not None), None)
-        call = tool_call(item.get("call_id") or item.get("id"), item.get("name") or kind, arguments)
+        call = fields.tool_call(item.get("call_id") or item.get("id"), item.get("name") or kind, arguments)
         message.setdefault("tool_calls", []).append(call)
 
 

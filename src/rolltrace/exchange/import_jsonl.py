@@ -9,9 +9,11 @@ from typing import Any
 import xxhash
 
 from rolltrace.drain import take_columns
+from rolltrace.exchange.draft import ImportedPlace, ImportedRow, row
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, listed, place_in, row, shown
-from rolltrace.exchange.importer import ImportTarget, Line, LineReader, Source
+from rolltrace.exchange.fields import Malformed, objects, pick, text
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line
 from rolltrace.query import amendments_of
 from rolltrace.record import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
@@ -21,6 +23,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 def reader(source: Source) -> LineReader:
     """A reader of records, one a line."""
+    target = source.target
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         version = record.get("rolltrace")
@@ -28,7 +31,9 @@ def reader(source: Source) -> LineReader:
             raise Malformed('not a record of `rolltrace export jsonl`: it has no "rolltrace": 1')
         if version > VERSION:
             raise Malformed(f"written by a newer rolltrace (version {version}); upgrade: pip install -U rolltrace")
-        place = _place(record, source.target)
+        place = ImportedPlace.read(record, target.project, target.experiment, validate=target.validate)
+        own_id, worker = _moved(record.get("trajectory_id"), record, place), text(record, "worker") or place.worker
+        place = place._replace(trajectory_id=own_id, worker=worker)
         columns = [column.name for column in TRAJECTORIES.columns if column.name not in place.columns()]
         own = {name: record.get(name) for name in columns}
         own["status"] = _status(record)
@@ -36,20 +41,13 @@ def reader(source: Source) -> LineReader:
         own["parent_trajectory_id"] = None if parent is None else _moved(parent, record, place)
         if not isinstance(own["name"], str) or not isinstance(own["start_ns"], int):
             raise Malformed("name and start_ns are missing")
-        rows = [row(TRAJECTORIES, place, own), *_spans(listed(record, "ops"), place)]
+        rows = [row(TRAJECTORIES, place, own), *_spans(objects(record, "ops"), place)]
         for name, table in _EVENTS.items():
-            rows += [row(table, place, event) for event in _events(name, listed(record, name))]
+            events = objects(record, name)
+            rows += [row(table, place, event) for event in (_told(events) if table is TRANSITIONS else events)]
         return rows
 
     return read
-
-
-def _place(record: dict[str, Any], target: ImportTarget) -> ImportedPlace:
-    place = place_in(record, target.project, target.experiment, validate=target.validate)
-    worker = record.get("worker") or place.worker
-    if not isinstance(worker, str):
-        raise Malformed(f"worker must be text, not {shown(worker)}")
-    return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place), worker=worker)
 
 
 def _moved(trajectory_id: Any, record: dict[str, Any], place: ImportedPlace) -> str:
@@ -66,28 +64,25 @@ def _spans(ops: list[dict[str, Any]], place: ImportedPlace) -> Iterator[Imported
     while waiting:
         parent_id, op = waiting.pop()
         inputs, result = op.get("inputs"), op.get("outputs")
-        fields = take_columns(inputs, result)  # and puts a word in the place of what it takes
-        fields.update((name, op[name]) for name in OP_COLUMNS if op.get(name) is not None)
-        fields.update(parent_id=parent_id, inputs=inputs, outputs=result, status=_status(op))
+        columns = take_columns(inputs, result)  # and puts a word in the place of what it takes
+        columns |= pick(op, *OP_COLUMNS)
+        columns |= {"parent_id": parent_id, "inputs": inputs, "outputs": result, "status": _status(op)}
         if not isinstance(op.get("op_id"), int) or not isinstance(op.get("name"), str):
             raise Malformed("an op has no op_id or no name")
         if not isinstance(op.get("start_ns"), int):
             raise Malformed(f"the op {op['name']!r:.60} has no start_ns")
-        yield row(SPANS, place, fields)
-        waiting += [(op["op_id"], child) for child in listed(op, "children")]
+        yield row(SPANS, place, columns)
+        waiting += [(op["op_id"], child) for child in objects(op, "children")]
 
 
-def _events(name: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _told(transitions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """What was said, as it was said: a step that was amended is a step and what was said later."""
-    if name != "transitions":
-        return events
-    rows: list[dict[str, Any]] = []
     turn = -1
-    for event in events:
-        turn += not event.get("backfill") and not event.get("amends")
-        first, *later = amendments_of(event)
-        rows += [first, *({**each, "turn": turn} for each in later)]
-    return rows
+    for step in transitions:
+        turn += not step.get("backfill") and not step.get("amends")
+        first, *later = amendments_of(step)
+        yield first
+        yield from ({**each, "turn": turn} for each in later)
 
 
 def _status(record: dict[str, Any]) -> Any:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolltrace.exchange.draft import Draft, time_of
+from rolltrace.exchange.draft import Draft, ImportedRow
+from rolltrace.exchange.fields import Malformed, inside, leave, objects, pick, time_of, without_nothing
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, inside, listed, without_nothing
-from rolltrace.exchange.importer import Line, LineReader, Source
-from rolltrace.exchange.splitting import whole_document
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line, whole_document
 
 _ENDING = ".traj.json"
 _GOOD_ENDS = frozenset({"Submitted", "submitted", ""})
@@ -32,7 +32,7 @@ def reader(source: Source) -> LineReader:
     source.told_by_path(instance)
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        messages = listed(record, "messages")
+        messages = objects(record, "messages")
         if not messages:
             raise Malformed("not a trajectory of mini-swe-agent: it has no messages")
         start_ns = min((at for each in messages if (at := _time_ns(each)) is not None), default=None)
@@ -41,7 +41,7 @@ def reader(source: Source) -> LineReader:
             _add(draft, message)
         info, model = inside(record, "info"), inside(record, "info", "config", "model").get("model_name")
         tags = {
-            **{name: info.get(name) for name in ("exit_status", "submission", "model_stats", "mini_version")},
+            **pick(info, "exit_status", "submission", "model_stats", "mini_version"),
             "format": record.get("trajectory_format"), "instance_id": record.get("instance_id"),
             "model": model if isinstance(model, str) else None,
         }  # fmt: skip
@@ -53,20 +53,17 @@ def reader(source: Source) -> LineReader:
 
 
 def _add(draft: Draft, message: dict[str, Any]) -> None:
-    own, extra = without_nothing(message), inside(message, "extra")
-    for name in ("extra", "timestamp", "provider_specific_fields"):
-        own.pop(name, None)
-    role, response = own.get("role"), inside(extra, "response")
-    choice = next(iter(listed(response, "choices")), {})
-    more_outputs = {  # its time is in whole seconds, which says less than the order
-        **{name: response.get(name) for name in ("usage", "model", "id")},
-        **{name: choice.get(name) for name in ("finish_reason", "logprobs")},
-    }
+    own = leave(without_nothing(message), ("extra", "timestamp", "provider_specific_fields"))
+    extra, role = inside(message, "extra"), own.get("role")
+    response = inside(extra, "response")
+    choice = next(iter(objects(response, "choices")), {})
+    # Its time is in whole seconds, which says less than the order.
+    more_outputs = {**pick(response, "usage", "model", "id"), **pick(choice, "finish_reason", "logprobs")}
     if role == "exit":
         return  # how it ended, which the tags say
     if role == "user" and extra.get("interrupt_type") and inside(choice, "message"):
         # An answer that the agent could not use: only this message about it is kept, and the response in it.
-        answer = {name: choice["message"].get(name) for name in ("content", "tool_calls", "reasoning_content")}
+        answer = pick(choice["message"], "content", "tool_calls", "reasoning_content")
         draft.reply({"role": "assistant", **without_nothing(answer)}, more_outputs=more_outputs)
     if role == "tool" and extra.get("exception_info"):
         draft.tool(own.get("tool_call_id"), own.get("content"), error=str(extra["exception_info"]))

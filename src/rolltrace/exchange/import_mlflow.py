@@ -6,17 +6,16 @@ What is named is an experiment, by its name or id; MLFLOW_TRACKING_URI says wher
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.errors import ConfigError
-from rolltrace.exchange.import_traces import kind_by_name, missing, reader_of, write_traces
+from rolltrace.errors import ConfigError, MissingExtraError
+from rolltrace.exchange.import_traces import WHERE, kind_by_name, reader_of, write_traces
 from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.text import parse_if_json
 
 _KINDS = {"CHAT_MODEL": "llm", "LLM": "llm", "TOOL": "tool", "EVALUATOR": "reward"}
-_WHERE = ("step", "sample_index", "rollout_n", "validate")
 _AT_ONCE = 50
 _NANOSECONDS = 1_000_000
 
@@ -32,7 +31,7 @@ def fetch(address: str, folder: Path) -> Path:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
     except ImportError:
-        raise missing("mlflow") from None
+        raise MissingExtraError("this format needs mlflow; install it: pip install mlflow") from None
     client = MlflowClient()
     try:
         experiment = client.get_experiment_by_name(address)
@@ -67,7 +66,7 @@ def _trace(trace: Any) -> dict[str, Any]:
     root = next((span for span in spans if span.parent_id is None), None)
     start_ns = info.request_time * _NANOSECONDS if root is None else root.start_time_ns
     taken_ns = (info.execution_duration or 0) * _NANOSECONDS
-    failed = str(getattr(info.state, "value", info.state)) == "ERROR"
+    failed = _has_failed(info.state)
     error = root.status.description if root is not None and failed else None
     return {
         "id": info.trace_id,
@@ -76,7 +75,7 @@ def _trace(trace: Any) -> dict[str, Any]:
         "end_ns": start_ns + taken_ns if root is None else root.end_time_ns,
         "status": "error" if failed else "ok",
         "error": error or ("failed" if failed else None),
-        "where": {name: tags.pop(name) for name in _WHERE if name in tags},
+        "where": {name: tags.pop(name) for name in WHERE if name in tags},
         "tags": {
             **{name: value for name, value in tags.items() if not name.startswith("mlflow.")},
             "mlflow_trace": info.trace_id,
@@ -87,7 +86,7 @@ def _trace(trace: Any) -> dict[str, Any]:
 
 
 def _span(span: Any) -> dict[str, Any]:
-    failed = str(getattr(span.status.status_code, "value", span.status.status_code)) == "ERROR"
+    failed = _has_failed(span.status.status_code)
     return {
         "id": span.span_id,
         "parent": span.parent_id,
@@ -102,15 +101,14 @@ def _span(span: Any) -> dict[str, Any]:
     }
 
 
+def _has_failed(state: Any) -> bool:
+    return str(getattr(state, "value", state)) == "ERROR"
+
+
 def _score(assessment: Any) -> dict[str, Any]:
     return {"name": assessment.name, "value": assessment.feedback.value, "reason": assessment.rationale}
 
 
 def _plain(value: Any) -> Any:
     """What MLflow gives as values or, of older traces, as text."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
+    return parse_if_json(value) if isinstance(value, str) and value[:1] in ("{", "[") else value

@@ -10,19 +10,13 @@ from __future__ import annotations
 import re
 from typing import Any, TypeGuard
 
+from rolltrace.exchange import fields
+from rolltrace.exchange.draft import ImportedRow
+from rolltrace.exchange.fields import is_number
 from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import (
-    ImportedRow,
-    Malformed,
-    Samples,
-    is_number,
-    number,
-    number_again,
-    shown,
-    whole,
-)
-from rolltrace.exchange.importer import Line, LineReader, Source
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line
 
 _OWN = frozenset({
     "content", "rewards", "input_lengths", "token_ids", "token_loss_mask", "advantages", "generation_logprobs",
@@ -43,67 +37,60 @@ def reader(source: Source) -> LineReader:
     name = re.fullmatch(IMPORTS["nemo-rl"].file_name, source.path.name)
     step = int(name[2]) if name is not None else None
     validate = source.target.validate or (name is not None and name[1] == "val")
-    samples = Samples()
+    samples = fields.Samples()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        fields = {key: _only(value) for key, value in record.items()}
-        content, reward = fields.get("content"), number(number_again(fields.get("rewards")), "rewards")
-        if not isinstance(content, str) and not _are(content, str):
-            raise Malformed(f"content must be a list of text, not {shown(content)}")
-        tokens = _tokens(fields)
+        batch = {key: value[0] if _is_list(value) and len(value) == 1 else value for key, value in record.items()}
+        content, reward = batch.get("content"), fields.number(fields.number_again(batch.get("rewards")), "rewards")
+        if not isinstance(content, str) and not _is_list(content, str):
+            raise fields.Malformed(f"content must be a list of text, not {fields.shown(content)}")
+        tokens = _tokens(batch)
         prompt_ids = tokens.pop("prompt_ids")
-        index = whole(fields.get("idx", line.number - 1), "idx")
+        index = fields.whole(batch.get("idx", line.number - 1), "idx")
         where = samples.of(tuple(prompt_ids) if prompt_ids else line.number, index or 0)
         own_id = source.trajectory_id(line, step, validate)
         draft = source.draft(line, "nemo-rl", own_id, step=step, validate=validate, **where)
         draft.reply(
-            {"role": "assistant", "content": content if isinstance(content, str) else "".join(content)},
+            {"role": "assistant", "content": "".join(content)},
             more_outputs={key: value or None for key, value in tokens.items()},
             more_inputs={"prompt_ids": prompt_ids or None},
         )
         draft.reward(reward)
-        advantage = _advantage(fields)
-        if advantage is not None:
-            draft.score("advantage", advantage)
-        return draft.finish({key: value for key, value in fields.items() if key not in _OWN})
+        draft.advantage(_advantage(batch))
+        return draft.finish(fields.leave(batch, _OWN))
 
     return read
 
 
-def _only(value: Any) -> Any:
-    """The one item of a batch of one."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+def _is_list(value: Any, *kinds: type) -> TypeGuard[list[Any]]:
+    return isinstance(value, list) and (not kinds or all(isinstance(each, kinds) for each in value))
 
 
-def _are(value: Any, *kinds: type) -> TypeGuard[list[Any]]:
-    return isinstance(value, list) and all(isinstance(each, kinds) for each in value)
-
-
-def _tokens(fields: dict[str, Any]) -> dict[str, list[Any]]:
+def _tokens(batch: dict[str, Any]) -> dict[str, list[Any]]:
     """The token columns, without padding."""
-    ids = fields.get("token_ids")
-    if not _are(ids, int):
+    ids = batch.get("token_ids")
+    if not _is_list(ids, int):
         return {"prompt_ids": []}
-    length = fields.get("input_lengths")
+    length = batch.get("input_lengths")
     ids = ids[: length if isinstance(length, int) and length >= 0 else len(ids)]
-    mask = fields.get("token_loss_mask")
-    mask = [int(each == 1) for each in mask[: len(ids)]] if _are(mask, int, float) else []
+    mask = batch.get("token_loss_mask")
+    mask = [int(each == 1) for each in mask[: len(ids)]] if _is_list(mask, int, float) else []
     begin = mask.index(1) if 1 in mask else len(ids)
-    logprobs = fields.get("generation_logprobs")
+    logprobs = batch.get("generation_logprobs")
     return {
         "prompt_ids": ids[:begin],
         "response_ids": ids[begin:],
         "response_mask": mask[begin:],
-        "logprobs": logprobs[begin : len(ids)] if _are(logprobs, int, float) else [],
+        "logprobs": logprobs[begin : len(ids)] if _is_list(logprobs, int, float) else [],
     }
 
 
-def _advantage(fields: dict[str, Any]) -> float | None:
+def _advantage(batch: dict[str, Any]) -> float | None:
     """The advantage of a sample: GRPO gives each of its tokens the same."""
-    values = fields.get("advantages")
+    values = batch.get("advantages")
     if is_number(values):
         return float(values)
-    mask = fields.get("token_loss_mask")
+    mask = batch.get("token_loss_mask")
     if not isinstance(values, list):
         return None
     trained = [value for value, on in zip(values, mask) if on] if isinstance(mask, list) else values

@@ -17,23 +17,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rolltrace.exchange.episode import PastPlace, mean_advantage, place_of_episode
+from rolltrace.exchange.fields import Malformed
 from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_verifiers import FILE, Numbers, TraceStanding, sample_of_trace, traces_reader
 from rolltrace.exchange.importer import LineReader, Source
-from rolltrace.exchange.opening import open_regular, read_lines
+from rolltrace.exchange.source_lines import open_regular, read_lines
 
 _STEP = re.compile(r"step_(\d{1,18})")
 
 
 class Cohort(NamedTuple):
-    """Where a file stands in the folder of a run."""
+    """A file, and where it stands in the folder of a run; cohorts sort by their step."""
 
-    root: Path
     step: int
     kind: str
     subset: str
+    file: Path
+
+    @property
+    def root(self) -> Path:
+        return self.file.absolute().parents[3]
 
 
 class _Node(msgspec.Struct):
@@ -52,7 +56,6 @@ class _Episode(msgspec.Struct):
     traces: list[_Trace]
     env: Any = None
     task: Any = None
-    group: Any = None
     run: Any = None
 
 
@@ -61,10 +64,9 @@ _decoder = msgspec.json.Decoder(_Episode)
 
 def files(folder: Path) -> list[Path]:
     """Of a run's folder, or one in it: the files with every episode, and `effective` where there is no other."""
-    cohorts = {file: cohort for file in folder.rglob(FILE) if (cohort := cohort_of(file)) is not None}
-    whole = {(each.step, each.kind) for each in cohorts.values() if each.subset == "all"}
-    chosen = [file for file, each in cohorts.items() if each.subset == "all" or (each.step, each.kind) not in whole]
-    return sorted(chosen, key=lambda file: (cohorts[file].step, cohorts[file].kind, file))
+    cohorts = sorted(cohort for file in folder.rglob(FILE) if (cohort := cohort_of(file)) is not None)
+    whole = {(each.step, each.kind) for each in cohorts if each.subset == "all"}
+    return [each.file for each in cohorts if each.subset == "all" or (each.step, each.kind) not in whole]
 
 
 def recognise(peek: Peek) -> str | None:
@@ -78,11 +80,13 @@ def reader(source: Source) -> LineReader:
     cohort = cohort_of(source.path)
     if cohort is None:
         return traces_reader(source, lambda trace_id, place: TraceStanding())
-    standings = _standings_of_run(cohort.root, tuple(_stamps(cohort.root)))
+    in_run = (each for file in cohort.root.glob(f"step_*/*/*/{FILE}") if (each := cohort_of(file)) is not None)
+    stamps = ((each, each.file.stat()) for each in sorted(in_run) if each.file.is_file())
+    standings = _look_through(tuple((each, stat.st_size, stat.st_mtime_ns) for each, stat in stamps))
 
     def standing_of(trace_id: str, place: PastPlace) -> TraceStanding:
-        of_trace = standings.get(trace_id, TraceStanding())
-        return of_trace._replace(step=cohort.step, validate=cohort.kind == "eval")
+        known = standings.get(trace_id, TraceStanding())
+        return known._replace(step=cohort.step, validate=cohort.kind == "eval")
 
     return traces_reader(source, standing_of)
 
@@ -96,46 +100,39 @@ def cohort_of(file: Path) -> Cohort | None:
     match = _STEP.fullmatch(step)
     if match is None or kind not in ("train", "eval") or subset not in ("all", "effective"):
         return None
-    return Cohort(Path(*parts[:-4]), int(match[1]), kind, subset)
-
-
-def _stamps(root: Path) -> Iterator[tuple[Path, int, int]]:
-    """The files of a run, in the order of its steps, and what changes when they do."""
-    files_of_run = [
-        (cohort, file)
-        for file in root.glob(f"step_*/*/*/{FILE}")
-        if file.is_file() and (cohort := cohort_of(file)) is not None
-    ]
-    for _, file in sorted(files_of_run, key=lambda each: (each[0].step, each[0].kind, each[0].subset)):
-        stat = file.stat()
-        yield file, stat.st_size, stat.st_mtime_ns
+    return Cohort(int(match[1]), kind, subset, file)
 
 
 @lru_cache(maxsize=1)
-def _standings_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> dict[str, TraceStanding]:
-    """What the files of a run say of each trace: its number, and what became of it."""
+def _look_through(stamps: tuple[tuple[Cohort, int, int], ...]) -> dict[str, TraceStanding]:
+    """What the files of a run say of each trace: its number, and what became of it.
+
+    The stamps are those files in the order of their steps, and what changes when they do.
+    """
     standings: dict[str, TraceStanding] = {}
     numbers = Numbers()
-    for file, _, _ in stamps:
-        cohort = cohort_of(file)
-        assert cohort is not None
-        for episode in _episodes(file):
+    for cohort, _, _ in stamps:
+        for episode in _episodes(cohort.file):
             try:
                 place = place_of_episode(msgspec.to_builtins(msgspec.structs.replace(episode, traces=[])))
             except Malformed:  # said when the line is imported
                 continue
             for trace in episode.traces:
-                of_trace = standings.get(trace.id, TraceStanding())
-                if of_trace.rollout_n is None:
-                    sample = sample_of_trace(place.sample_index, _name_of(trace), several=len(episode.traces) > 1)
+                known = standings.get(trace.id, TraceStanding())
+                agent = trace.agent if isinstance(trace.agent, dict) else {}
+                if known.rollout_n is None:
+                    name = agent.get("name")
+                    name = name if isinstance(name, str) and name else "agent"
+                    sample = sample_of_trace(place.sample_index, name, several=len(episode.traces) > 1)
                     step = cohort.step if place.step is None else place.step
-                    number = numbers.next(step, place.validate or cohort.kind == "eval", sample)
-                    of_trace = of_trace._replace(rollout_n=number)
+                    known = known._replace(
+                        rollout_n=numbers.next(step, place.validate or cohort.kind == "eval", sample)
+                    )
                 if cohort.subset == "effective" and cohort.kind == "train":
-                    nodes = [{"advantages": node.advantages} for node in trace.nodes]
-                    trained = cohort.step if _is_trainable(trace) else None
-                    of_trace = of_trace._replace(trained_step=trained, advantage=mean_advantage(nodes))
-                standings[trace.id] = of_trace
+                    advantage = mean_advantage([{"advantages": node.advantages} for node in trace.nodes])
+                    trained_step = None if agent.get("trainable") is False else cohort.step
+                    known = known._replace(trained_step=trained_step, advantage=advantage)
+                standings[trace.id] = known
     return standings
 
 
@@ -146,12 +143,3 @@ def _episodes(file: Path) -> Iterator[_Episode]:
                 yield _decoder.decode(line or b"")
             except (msgspec.MsgspecError, ValueError, RecursionError):  # said when the line is imported
                 continue
-
-
-def _name_of(trace: _Trace) -> str:
-    name = trace.agent.get("name") if isinstance(trace.agent, dict) else None
-    return name if isinstance(name, str) and name else "agent"
-
-
-def _is_trainable(trace: _Trace) -> bool:
-    return not isinstance(trace.agent, dict) or trace.agent.get("trainable") is not False

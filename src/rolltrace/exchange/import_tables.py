@@ -14,7 +14,7 @@ import xxhash
 
 from rolltrace.drain import Row, TableRows, catch_up
 from rolltrace.errors import OutageError, StoreError
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow
+from rolltrace.exchange.draft import ImportedPlace, ImportedRow
 from rolltrace.files import is_store
 from rolltrace.tables import (
     TABLE_SCHEMAS,
@@ -63,7 +63,7 @@ class ImportTables:
 
     def list_foreign(self, source: str) -> set[str]:
         """The trajectories that are there and not from this file, so that it must leave them as they are."""
-        was_imported = self._store.position(_batch_name(source, 0)) >= 0
+        was_imported = self._store.position(f"{source}-0") >= 0
         return self.ids - self._imported if was_imported else set(self.ids)
 
     def add_ids(self, ids: set[str], foreign: set[str]) -> None:
@@ -79,7 +79,7 @@ class ImportTables:
         """
         if not rows:
             return
-        name = _batch_name(source, number)
+        name = f"{source}-{number}"
         content = f"{name}-{_hash_rows(rows)}"
         try:
             self._store.prepare()  # not before there is something to keep: a failed import leaves no empty store
@@ -116,10 +116,6 @@ def _find_ids(rows: list[ImportedRow]) -> set[str]:
     return {each.fields["trajectory_id"] for each in rows if each.fields.get("trajectory_id") is not None}
 
 
-def _batch_name(source: str, number: int) -> str:
-    return f"{source}-{number}"
-
-
 def _hash_rows(rows: list[ImportedRow]) -> str:
     digest = xxhash.xxh3_128()
     for table, fields in rows:
@@ -132,6 +128,4 @@ def _hash_rows(rows: list[ImportedRow]) -> str:
 def _to_bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace")
-    if hasattr(value, "to_numpy"):  # an Arrow array
-        return bytes(value.to_numpy(zero_copy_only=False).tobytes())
-    return repr(value).encode()
+    return repr(value.to_pylist() if hasattr(value, "to_pylist") else value).encode()  # an Arrow array shows its ends

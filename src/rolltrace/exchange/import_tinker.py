@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.drain import is_formatted
-from rolltrace.exchange.import_rows import (
-    ImportedRow,
-    Malformed,
-    is_number,
-    listed,
-    number_again,
-    numbers_again,
-    shown,
-    whole,
-)
-from rolltrace.exchange.importer import Line, LineReader, Source, find_files, jsonl_files
+from rolltrace.exchange.draft import ImportedRow
+from rolltrace.exchange.fields import Malformed, is_number, leave, number_again, numbers_in, objects, shown, whole
+from rolltrace.exchange.importer import LineReader, Source, find_files
+from rolltrace.exchange.source_lines import Line
 from rolltrace.record import FLAGS, TRANSITIONS
 
 _VERSION = 1
@@ -44,7 +37,7 @@ _SUMMARIES = "*rollout_summaries*.jsonl"
 def files(folder: Path) -> list[Path]:
     """The summaries of a run folder or of one iteration in it; its metrics, checkpoints and timings are left alone."""
     own, inside = find_files(folder, _SUMMARIES), find_files(folder, f"iteration_*/{_SUMMARIES}")
-    return own + inside or jsonl_files(folder)
+    return own + inside or find_files(folder, "*.jsonl")
 
 
 def reader(source: Source) -> LineReader:
@@ -54,7 +47,7 @@ def reader(source: Source) -> LineReader:
         version = record.get("schema_version", _VERSION)
         if version != _VERSION:
             raise Malformed(f"rollout summaries of schema_version {shown(version)} are not supported, only {_VERSION}")
-        steps, metrics = listed(record, "steps"), _numbers(record.get("trajectory_metrics") or {})
+        steps, metrics = objects(record, "steps"), _numbers(record.get("trajectory_metrics") or {})
         if not isinstance(metrics, dict):
             raise Malformed("trajectory_metrics must be an object")
         if any(record.get(name) is None for name in ("iteration", "group_idx", "steps")):
@@ -68,7 +61,7 @@ def reader(source: Source) -> LineReader:
         )  # fmt: skip
         policy = _whole(record, "sampling_client_step")
         for number, step in enumerate(steps, start=1):
-            trace = numbers_again(step.get("trace"), digits=False, formatted=False)
+            trace = number_again(step.get("trace"), digits=False, formatted=False)
             tokens: dict[str, Any] = {
                 "prompt_tokens": _whole(step, "ob_len"),
                 "response_tokens": _whole(step, "ac_len"),
@@ -82,19 +75,16 @@ def reader(source: Source) -> LineReader:
         if formatted:
             draft.event(FLAGS, flag="number_as_text", detail=formatted)
         rewards = {name: value for name, value in rewards.items() if name not in formatted}
-        terms = {name: value for name, value in metrics.items() if is_number(value)}
-        if is_number(rewards.get("final_reward")):
-            terms["final_reward"] = rewards["final_reward"]
-        draft.score("reward", rewards.get("total_reward"), {name: float(value) for name, value in terms.items()})
-        tags = {name: value for name, value in record.items() if name not in _KNOWN}
-        return draft.finish({**tags, **formatted, **{key: each for key, each in metrics.items() if key not in terms}})
+        terms = numbers_in(metrics) | numbers_in({"final_reward": rewards.get("final_reward")})
+        draft.score("reward", rewards.get("total_reward"), terms)
+        return draft.finish({**leave(record, _KNOWN), **formatted, **leave(metrics, terms)})
 
     return read
 
 
 def _numbers(value: Any) -> Any:
     """Numbers that tinker-cookbook wrote as text, as numbers again. One that somebody formatted stays text."""
-    return numbers_again(value, formatted=False)
+    return number_again(value, formatted=False)
 
 
 def _whole(record: dict[str, Any], name: str) -> int | None:
@@ -104,7 +94,7 @@ def _whole(record: dict[str, Any], name: str) -> int | None:
 def _transition(step: dict[str, Any], trace: Any, stop_reason: Any) -> dict[str, Any]:
     """The columns of an environment step. A reward that is no number stays among its fields, and is flagged."""
     reward, done = _numbers(step.get("reward")), number_again(step.get("episode_done"))
-    fields = {name: value for name, value in step.items() if name not in _COLUMNS}
+    fields = leave(step, _COLUMNS)
     if "metrics" in fields:
         fields["metrics"] = _numbers(fields["metrics"])
     if reward is not None and not is_number(reward):

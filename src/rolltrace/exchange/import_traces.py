@@ -12,21 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rolltrace.errors import MissingExtraError
-from rolltrace.exchange.draft import Draft
-from rolltrace.exchange.import_rows import (
-    ImportedRow,
-    Malformed,
-    inside,
-    is_number,
-    listed,
-    number_again,
-    op_id,
-    place_in,
-)
-from rolltrace.exchange.importer import Line, LineReader, Source
+from rolltrace.exchange import fields
+from rolltrace.exchange.draft import Draft, ImportedPlace, ImportedRow, op_id
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line
 from rolltrace.exchange.text import json_text
 
+WHERE = ("step", "sample_index", "rollout_n", "validate")
+"""The attributes or tags of a trace that are its coordinates, as verl's tracing and ours write them."""
 _COLUMNS = ("name", "kind", "start_ns", "end_ns", "status", "error", "inputs", "outputs")
 _ANSWERS = ("chat.completions", "messages.create", "messages.stream", "responses.create", "acompletion", "completion")
 
@@ -34,14 +27,8 @@ _ANSWERS = ("chat.completions", "messages.create", "messages.stream", "responses
 def write_traces(file: Path, traces: Iterable[dict[str, Any]]) -> Path:
     """Write what was fetched, a trace a line."""
     with file.open("w", encoding="utf-8") as out:
-        for trace in traces:
-            out.write(json_text(trace) + "\n")
+        out.writelines(json_text(trace) + "\n" for trace in traces)
     return file
-
-
-def missing(package: str) -> MissingExtraError:
-    """What to say when the client of the other tool is not installed."""
-    return MissingExtraError(f"this format needs {package}; install it: pip install {package}")
 
 
 def kind_by_name(name: str) -> str:
@@ -56,21 +43,21 @@ def reader_of(tool: str, source: Source) -> LineReader:
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         trace_id = record.get("id")
         if not isinstance(trace_id, str):
-            raise Malformed("a trace has no id")
-        where = {name: number_again(value) for name, value in inside(record, "where").items()}
+            raise fields.Malformed("a trace has no id")
+        where = fields.number_again(fields.inside(record, "where"))
         where["validate"] = where.get("validate") in (True, "true")
-        place = place_in(where, *source.target.named(), validate=source.target.validate)
+        place = ImportedPlace.read(where, *source.target.named(), validate=source.target.validate)
         place = place._replace(trajectory_id=source.id_of(tool, trace_id))
-        spans, start_ns = listed(record, "spans"), record.get("start_ns")
-        draft = Draft(place, str(record.get("name")), start_ns if isinstance(start_ns, int) else line.time_ns)
+        spans, start_ns = fields.objects(record, "spans"), record.get("start_ns")
+        draft = Draft(place, str(record.get("name")), start_ns if isinstance(start_ns, int) else source.start_ns(line))
         op_ids = {span.get("id"): op_id(place.trajectory_id, number) for number, span in enumerate(spans)}
         for span in spans:
             columns: dict[str, Any] = {name: span.get(name) for name in _COLUMNS}
             parent_id = op_ids.get(span.get("parent")) if span.get("parent") != span.get("id") else None
             draft.op(**columns, parent_id=parent_id, is_open=columns["end_ns"] is None)
-        _add_scores(draft, listed(record, "scores"), op_ids)
+        _add_scores(draft, fields.objects(record, "scores"), op_ids)
         outcome = {name: record.get(name) for name in ("error", "status", "end_ns")}
-        return draft.finish(inside(record, "tags"), is_open=outcome["end_ns"] is None, **outcome)
+        return draft.finish(fields.inside(record, "tags"), is_open=outcome["end_ns"] is None, **outcome)
 
     return read
 
@@ -80,14 +67,14 @@ def _add_scores(draft: Draft, scores: list[dict[str, Any]], op_ids: dict[Any, in
     terms: dict[str, dict[str, Any]] = {}
     for score in scores:
         name, slash, term = str(score.get("name")).partition("/")
-        if slash and is_number(score.get("value")):
+        if slash and fields.is_number(score.get("value")):
             terms.setdefault(name, {})[term] = float(score["value"])
     for score in scores:
         name, value = str(score.get("name")), score.get("value")
         if "/" in name or value is None:
             continue
         told = {key: score[key] for key in ("reason", "time_ns") if score.get(key)}
-        if is_number(value):
+        if fields.is_number(value):
             draft.score(name, value, {**terms.get(name, {}), **(score.get("terms") or {})}, **told)
         else:
             about = op_ids.get(score.get("span"))

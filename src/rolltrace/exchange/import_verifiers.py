@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.exchange.draft import Draft
+from rolltrace.exchange.draft import Draft, ImportedRow, op_id
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, op_id
-from rolltrace.exchange.importer import BadLine, Line, LineReader, Source
+from rolltrace.exchange.fields import Malformed, leave
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line, json_records
 from rolltrace.record import NOTES, SampleIndex
 
 FILE = "traces.jsonl"
@@ -31,41 +33,6 @@ class TraceStanding(NamedTuple):
     advantage: float | None = None
 
 
-def reader(source: Source) -> LineReader:
-    """A reader of episodes."""
-    return traces_reader(source, lambda trace_id, place: TraceStanding())
-
-
-def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], TraceStanding]) -> LineReader:
-    """A reader of episodes, each of whose traces stands where it says itself or, if it does not, where this says."""
-    project, experiment = source.target.named()
-    source.split = _traces_of_lines(source.split)
-    numbers = Numbers()
-
-    def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        episode, trace = record.get("episode"), record.get("trace")
-        if not isinstance(episode, dict) or not isinstance(trace, dict):
-            raise Malformed("an episode and a trace must be objects")
-        episode_place, past = place_of_episode(episode), read_trace(trace, episode, line.time_ns)
-        standing = standing_of(past.trace_id, episode_place)
-        step = episode_place.step if episode_place.step is not None else standing.step
-        validate = episode_place.validate or standing.validate or source.target.validate
-        sample = sample_of_trace(episode_place.sample_index, past.name, several=record.get("several") is True)
-        number = numbers.next(step, validate, sample) if standing.rollout_n is None else standing.rollout_n
-        trajectory_id = xxhash.xxh3_128_hexdigest(repr((past.trace_id, project, experiment)).encode())
-        draft = source.draft(
-            line, past.name, trajectory_id, start_ns=past.start_ns, step=step, sample_index=sample, rollout_n=number,
-            validate=validate, run=episode_place.run,
-        )  # fmt: skip
-        _add_ops(draft, past)
-        _add_scores(draft, past, standing)
-        return draft.finish(
-            past.tags, end_ns=past.end_ns, error=past.error, status=past.status, traceback=past.traceback
-        )
-
-    return read
-
-
 class Numbers:
     """Which rollout of its sample a trace is: the next one."""
 
@@ -77,39 +44,64 @@ class Numbers:
         return self._counts[step, validate, sample] - 1
 
 
+def reader(source: Source) -> LineReader:
+    """A reader of episodes."""
+    return traces_reader(source, lambda trace_id, place: TraceStanding())
+
+
+def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], TraceStanding]) -> LineReader:
+    """A reader of episodes, each of whose traces stands where it says itself or, if it does not, where this says."""
+    project, experiment = source.target.named()
+    source.split = _traces
+    numbers = Numbers()
+
+    def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
+        episode, trace = record.get("episode"), record.get("trace")
+        if not isinstance(episode, dict) or not isinstance(trace, dict):
+            raise Malformed("an episode and a trace must be objects")
+        place, past = place_of_episode(episode), read_trace(trace, episode, source.start_ns(line))
+        standing = standing_of(past.trace_id, place)
+        step = place.step if place.step is not None else standing.step
+        validate = place.validate or standing.validate or source.target.validate
+        sample = sample_of_trace(place.sample_index, past.name, several=record.get("several") is True)
+        number = numbers.next(step, validate, sample) if standing.rollout_n is None else standing.rollout_n
+        trajectory_id = xxhash.xxh3_128_hexdigest(repr((past.trace_id, project, experiment)).encode())
+        draft = source.draft(
+            line, past.name, trajectory_id, start_ns=past.start_ns, step=step, sample_index=sample, rollout_n=number,
+            validate=validate, run=place.run,
+        )  # fmt: skip
+        _add_ops(draft, past)
+        _add_scores(draft, past, standing)
+        return draft.finish(
+            past.tags, end_ns=past.end_ns, error=past.error, status=past.status, traceback=past.traceback
+        )
+
+    return read
+
+
 def sample_of_trace(sample: SampleIndex | None, agent: str, *, several: bool) -> SampleIndex | None:
     """Where several agents took part in an episode, each has samples of its own."""
     return f"{sample}/{agent}" if several and sample is not None else sample
 
 
-def _traces_of_lines(lines_of: Callable[[Source], Iterator[Line | BadLine]]) -> Callable[[Source], Any]:
-    """Cuts a file of episodes into their traces."""
-
-    def split(source: Source) -> Iterator[Line | BadLine]:
-        for line in lines_of(source):
-            if isinstance(line, BadLine) or not isinstance(line.value, dict):
-                yield line
-                continue
+def _traces(path: Path) -> Iterator[Line]:
+    """The traces of the episodes in a file; a trace that stands alone is an episode of one."""
+    for line in json_records(path):
+        if not isinstance(line.value, dict):
+            yield line
+        elif "traces" not in line.value and "nodes" not in line.value:
+            yield line._replace(problem='not an episode of verifiers: it has no "traces"')
+        else:
             try:
-                episode, traces = _opened(line.value)
-            except Malformed as fault:
-                yield BadLine(source.path, line.number, str(fault))
+                is_alone = "traces" not in line.value
+                episode = {"task": line.value.get("task")} if is_alone else leave(line.value, ("traces",))
+                traces = [line.value] if is_alone else traces_of(line.value)
+            except Malformed as error:
+                yield line._replace(problem=str(error))
                 continue
-            about = {name: value for name, value in episode.items() if name != "traces"}
             for at, trace in enumerate(traces):
-                value = {"episode": about, "trace": trace, "several": len(traces) > 1}
+                value = {"episode": episode, "trace": trace, "several": len(traces) > 1}
                 yield line._replace(value=value, raw=line.raw if at == 0 else b"")
-
-    return split
-
-
-def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """An episode and its traces; a trace that stands alone is an episode of one."""
-    if "traces" in record:
-        return record, traces_of(record)
-    if "nodes" in record:
-        return {"task": record.get("task")}, [record]
-    raise Malformed('not an episode of verifiers: it has no "traces"')
 
 
 def _add_ops(draft: Draft, past: PastTrace) -> None:
@@ -131,8 +123,6 @@ def _add_scores(draft: Draft, past: PastTrace, standing: TraceStanding) -> None:
         draft.score("reward_weights", terms=past.weights)
     for name, value in past.metrics.items():
         draft.score(name, value)
-    advantage = past.advantage if standing.advantage is None else standing.advantage
-    if advantage is not None:
-        draft.score("advantage", advantage)
+    draft.advantage(past.advantage if standing.advantage is None else standing.advantage)
     if standing.trained_step is not None:
         draft.score("fate", label="trained", trained_step=standing.trained_step)

@@ -9,11 +9,16 @@ are model calls of it; the last one has the score. Further numbers become terms 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, is_number, number, number_again, whole
-from rolltrace.exchange.importer import Line, LineReader, Source
+from rolltrace.exchange import fields
+from rolltrace.exchange.draft import ImportedRow
+from rolltrace.exchange.fields import number_again
+from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.source_lines import Line, json_records
 
 _OWN = ("input", "output", "score", "step")
 _V1_UID = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)
@@ -23,57 +28,63 @@ _IS_TEXT = re.compile(
 """Names of fields in which digits are an answer or an id, not a number that became text."""
 
 
-class _Uid(NamedTuple):
-    """What the `uid` of a line says."""
-
-    sample: str
-    session: int | None = None
-    """Which rollout, in dumps of the v1 trainer."""
-
-
-def _uid(record: dict[str, Any]) -> _Uid | None:
-    uid = record.get("uid")
-    if not isinstance(uid, str):
-        return None
-    v1 = _V1_UID.fullmatch(uid)
-    return _Uid(uid) if v1 is None else _Uid(v1[1], int(v1[2]))
-
-
-def _session(record: dict[str, Any]) -> Hashable:
-    """What lines of one rollout have in common; None for a line that is a rollout of its own."""
-    uid = _uid(record)
-    return None if uid is None or uid.session is None else (record.get("step"), uid)
-
-
 def reader(source: Source) -> LineReader:
     """A reader of the lines of one step."""
-    source.same_trajectory = _session
+    source.split = _rollouts
     step_of_file = int(source.path.stem) if source.path.stem.isdecimal() else None
     samples: dict[tuple[int | None, str], int] = {}
     rollouts: dict[tuple[int | None, int], int] = {}
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        for each in line.records:
+        records = fields.objects(record, "rows") or [{}]
+        for each in records:
             if not isinstance(each.get("input"), str) or not isinstance(each.get("output"), str):
-                raise Malformed("input and output must be text")
-        record = line.records[-1]
-        score = number(number_again(record.get("score")), "score")
-        step, uid = whole(number_again(record.get("step", step_of_file)), "step"), _uid(record)
-        named = line.records[0]["input"] if uid is None else uid.sample
-        sample_index = samples.setdefault((step, named), line.number - 1)
-        rollout_n = rollouts.get((step, sample_index), 0) if uid is None or uid.session is None else uid.session
+                raise fields.Malformed("input and output must be text")
+        record = records[-1]
+        score = fields.number(number_again(record.get("score")), "score")
+        step = fields.whole(number_again(record.get("step", step_of_file)), "step")
+        sample, session = _read_uid(record)
+        name = records[0]["input"] if sample is None else sample
+        sample_index = samples.setdefault((step, name), line.number - 1)
+        rollout_n = rollouts.get((step, sample_index), 0) if session is None else session
         rollouts[step, sample_index] = rollouts.get((step, sample_index), 0) + 1
         own_id = source.trajectory_id(line, step)
         draft = source.draft(line, "verl", own_id, step=step, sample_index=sample_index, rollout_n=rollout_n)
-        for each in line.records:
+        for each in records:
             draft.op("generate", "llm", inputs={"prompt": each["input"]}, outputs={"content": each["output"]})
         extra = {
-            name: value if _IS_TEXT.search(name.lower()) else number_again(value)
+            name: number_again(value) if isinstance(value, str) and not _IS_TEXT.search(name.lower()) else value
             for name, value in record.items()
             if name not in _OWN and value is not None
         }
-        terms = {name: float(value) for name, value in extra.items() if is_number(value)}
+        terms = fields.numbers_in(extra)
         draft.reward(score, terms)
-        return draft.finish({name: value for name, value in extra.items() if name not in terms})
+        return draft.finish(fields.leave(extra, terms))
 
     return read
+
+
+def _read_uid(record: Any) -> tuple[str | None, int | None]:
+    """The sample that the `uid` of a line names and, in dumps of the v1 trainer, which rollout of it."""
+    uid = record.get("uid") if isinstance(record, dict) else None
+    if not isinstance(uid, str):
+        return None, None
+    v1 = _V1_UID.fullmatch(uid)
+    return (uid, None) if v1 is None else (v1[1], int(v1[2]))
+
+
+def _rollouts(path: Path) -> Iterator[Line]:
+    """The rollouts of a file, each with its rows: those of one session stand together."""
+
+    def session(line: Line) -> object:
+        sample, number = _read_uid(line.value)
+        return line.number if number is None else (line.value.get("step"), sample, number)
+
+    for _, group in groupby(json_records(path), session):
+        lines = list(group)
+        if isinstance(lines[0].value, dict):
+            yield Line(
+                lines[0].number, b"\n".join(line.raw for line in lines), {"rows": [line.value for line in lines]}
+            )
+        else:
+            yield lines[0]

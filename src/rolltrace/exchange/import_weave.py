@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.backends import load
-from rolltrace.exchange.draft import time_of
-from rolltrace.exchange.import_rows import number_again
-from rolltrace.exchange.import_traces import kind_by_name, reader_of, write_traces
+from rolltrace.exchange.fields import inside, number_again, pick, time_of
+from rolltrace.exchange.import_traces import WHERE, kind_by_name, reader_of, write_traces
 from rolltrace.exchange.importer import LineReader, Source
 from rolltrace.record import OP_KINDS
 
-_WHERE = ("step", "sample_index", "rollout_n", "validate")
 _AT_ONCE = 50
 _REACTION, _NOTE, _SCORER = "wandb.reaction.1", "wandb.note.1", "wandb.runnable."
 _PREFIXES = (_SCORER, "wandb.annotation.")
@@ -61,11 +59,12 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     root = next((call for call in calls if not call.get("parent_id")), calls[0])
     where: dict[str, Any] = {}
     for call in calls:
-        attributes = _attributes(call)
-        where = {**{name: attributes[name] for name in _WHERE if attributes.get(name) is not None}, **where}
+        where = {**pick(inside(call, "attributes"), *WHERE), **where}
     spans = [_span(call) for call in calls]
     own = spans[calls.index(root)]
-    tags = {name: value for name, value in _attributes(root).items() if name not in (*_WHERE, "weave", "wb_run_id")}
+    tags = {
+        name: value for name, value in inside(root, "attributes").items() if name not in (*WHERE, "weave", "wb_run_id")
+    }
     return {
         **{name: own[name] for name in ("name", "start_ns", "end_ns", "status", "error")},
         "id": trace_id,
@@ -78,7 +77,7 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _span(call: dict[str, Any]) -> dict[str, Any]:
     op_name = str(call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
-    kind = _attributes(call).get("kind")
+    kind = inside(call, "attributes").get("kind")
     start_ns = time_of(call.get("started_at")) or 1
     failed = call.get("exception")
     return {
@@ -99,7 +98,7 @@ def _scores(call: dict[str, Any], *, is_root: bool) -> Iterator[dict[str, Any]]:
     """What scorers and people said of a call. Numbers about a call inside have its name before theirs, since a score is
     about the whole trajectory; a text is about the op."""
     span = _span(call)
-    for feedback in _feedback(call):
+    for feedback in inside(call, "summary", "weave").get("feedback") or ():
         kind, payload = str(feedback.get("feedback_type")), feedback.get("payload")
         prefix = next((each for each in _PREFIXES if kind.startswith(each)), "")
         name, verdict = kind.removeprefix(prefix), payload if isinstance(payload, dict) else {"value": payload}
@@ -131,15 +130,3 @@ def _values(name: str, verdict: dict[str, Any]) -> list[tuple[str, Any]]:
     parts = {name: own} if own is not None else {f"{name}.{key}": value for key, value in verdict.items()}
     plain = {key: float(value) if isinstance(value, bool) else value for key, value in parts.items()}
     return [(key, value) for key, value in plain.items() if isinstance(value, int | float | str)]
-
-
-def _feedback(call: dict[str, Any]) -> list[dict[str, Any]]:
-    summary = call.get("summary")
-    own = summary.get("weave") if isinstance(summary, dict) else None
-    feedback = own.get("feedback") if isinstance(own, dict) else None
-    return [each for each in feedback if isinstance(each, dict)] if isinstance(feedback, list) else []
-
-
-def _attributes(call: dict[str, Any]) -> dict[str, Any]:
-    attributes = call.get("attributes")
-    return attributes if isinstance(attributes, dict) else {}

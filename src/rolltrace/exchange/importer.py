@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import xxhash
 
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.exchange.draft import Draft
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
+from rolltrace.exchange.draft import Draft, ImportedPlace, ImportedRow
+from rolltrace.exchange.fields import Malformed
 from rolltrace.exchange.import_tables import ImportTables
-from rolltrace.exchange.json_records import JsonRecord, read_json_lines, read_json_records
-from rolltrace.exchange.opening import open_regular
+from rolltrace.exchange.source_lines import Line, json_records, open_regular
 from rolltrace.files import is_store
 from rolltrace.record import FLAGS
 
@@ -48,29 +47,7 @@ class ImportTarget(NamedTuple):
         return self.project, self.experiment
 
 
-class Line(NamedTuple):
-    """One line of a file."""
-
-    number: int
-    """The first is 1."""
-    raw: bytes
-    value: object
-    time_ns: int
-    """When its trajectory began, as far as is known: when the file was written, lines in their order."""
-    more: tuple[dict[str, Any], ...] = ()
-    """What the next lines say, if they belong to the same trajectory; `raw` is of all of them."""
-
-    @property
-    def records(self) -> tuple[dict[str, Any], ...]:
-        """All records of the trajectory, this line's first."""
-        return (cast("dict[str, Any]", self.value), *self.more)
-
-    def joined(self, next_line: Line) -> Line:
-        """This line and the next one, of the same trajectory."""
-        return self._replace(raw=self.raw + b"\n" + next_line.raw, more=(*self.more, *next_line.records))
-
-
-LineReader = Callable[[dict[str, object], Line], list[ImportedRow]]
+LineReader = Callable[[dict[str, Any], Line], list[ImportedRow]]
 """Makes the rows of one trajectory; the first is of the table `trajectories`."""
 
 
@@ -81,10 +58,8 @@ class Source:
         self.path = path
         self.target = target
         self.time_ns = path.stat().st_mtime_ns
-        self.same_trajectory: Callable[[dict[str, Any]], Hashable] = lambda record: None
-        """What the lines of one trajectory have in common, and stand together by; None for a line that stands alone."""
-        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_records
-        """How the file is cut into records; `exchange.splitting` has ways for files that are not JSON."""
+        self.split: Callable[[Path], Iterator[Line]] = json_records
+        """How the file is cut into records."""
         self._occurrences: Counter[bytes] = Counter()
         self._salt: tuple[object, ...] = ()
         digest = xxhash.xxh3_128()
@@ -118,6 +93,10 @@ class Source:
         self._occurrences[same] += 1
         return xxhash.xxh3_128_hexdigest(same + number.to_bytes(8, "big"))
 
+    def start_ns(self, line: Line) -> int:
+        """When the trajectory of a line began, where nothing says so: as the file was written, in its order."""
+        return self.time_ns + 1000 * line.number
+
     def draft(
         self,
         line: Line,
@@ -132,27 +111,14 @@ class Source:
         project, experiment = self.target.named()
         own_id, validate = trajectory_id or self.trajectory_id(line), validate or self.target.validate
         place = ImportedPlace(own_id, project, experiment, validate=validate, **where)
-        return Draft(place, name, start_ns or line.time_ns)
+        return Draft(place, name, start_ns or self.start_ns(line))
 
-    def lines(self) -> Iterator[Line | BadLine]:
-        """What the file says of each trajectory, or what is wrong with a line."""
-        begun: Line | None = None
-        for line in self.split(self):
-            if isinstance(line, Line) and begun is not None and self._key(line) == self._key(begun):
-                begun = begun.joined(line)
-                continue
-            if begun is not None:
-                yield begun
-                begun = None
-            if isinstance(line, Line) and self._key(line) is not None:
-                begun = line
-            else:
-                yield line
-        if begun is not None:
-            yield begun
-
-    def _key(self, line: Line) -> Hashable:
-        return self.same_trajectory(line.value) if isinstance(line.value, dict) else None
+    def lines(self) -> Iterator[Line]:
+        """The records of the file; a file that cannot be read at all is one with a problem."""
+        try:
+            yield from self.split(self.path)
+        except Malformed as error:
+            yield Line(0, b"", problem=str(error))
 
 
 class BadLine(NamedTuple):
@@ -166,23 +132,6 @@ class BadLine(NamedTuple):
         return f"{self.path}:{self.number}: {self.reason}" if self.number else f"{self.path}: {self.reason}"
 
 
-def json_lines(source: Source) -> Iterator[Line | BadLine]:
-    """Every line that is not empty, or what is wrong with it."""
-    return (line_of(source, record) for record in read_json_lines(source.path))
-
-
-def json_records(source: Source) -> Iterator[Line | BadLine]:
-    """The records of a file of JSON, or what is wrong with them: lines, items of an array, or one document."""
-    return (line_of(source, record) for record in read_json_records(source.path))
-
-
-def line_of(source: Source, record: JsonRecord) -> Line | BadLine:
-    """A record as a line of the file that it is in."""
-    if record.problem is not None:
-        return BadLine(source.path, record.number, record.problem)
-    return Line(record.number, record.raw, record.value, source.time_ns + 1000 * record.number)
-
-
 class ImportReport(NamedTuple):
     """What an import did."""
 
@@ -194,9 +143,6 @@ class ImportReport(NamedTuple):
     """Lines, and files that could not be read."""
 
 
-FilesOf = Callable[[Path], list[Path]]
-
-
 def find_files(folder: Path, *patterns: str, name: str = ".*") -> list[Path]:
     """The files of a folder that the first pattern with any finds, 9 before 10; `name` is what all of a name match."""
     for pattern in patterns:
@@ -206,17 +152,12 @@ def find_files(folder: Path, *patterns: str, name: str = ".*") -> list[Path]:
     return []
 
 
-def jsonl_files(folder: Path) -> list[Path]:
-    """The `.jsonl` files of a folder."""
-    return find_files(folder, "*.jsonl")
-
-
 def import_files(
     reader_of: Callable[[Source], LineReader],
     paths: Sequence[Path],
     target: ImportTarget,
     *,
-    files_of: FilesOf = jsonl_files,
+    files_of: Callable[[Path], list[Path]] = lambda folder: find_files(folder, "*.jsonl"),
     on_bad: Callable[[BadLine], None] = lambda bad: None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
@@ -226,7 +167,7 @@ def import_files(
         reader_of: Makes the reader of a file, from `IMPORTS`.
         paths: The files, and folders of them.
         target: Where to.
-        files_of: Which files of a folder are meant, from `IMPORTS`; all its `.jsonl` files, if not told.
+        files_of: Which files of a folder are meant, from `IMPORTS`.
         on_bad: Called for each line that cannot be imported.
         progress: Called with the bytes read so far, and all there are.
 
@@ -236,76 +177,74 @@ def import_files(
     """
     if target.store.is_dir() and any(target.store.iterdir()) and not is_store(target.store):
         raise StoreError(f"{str(target.store)!r} is not a store; name a new folder or a store last")
-    bad: list[BadLine] = []
-
-    def report(problem: BadLine) -> None:
-        bad.append(problem)
-        on_bad(problem)
-
+    run = _Import(on_bad, progress)
     sources: list[Source] = []
-    for path in _files(paths, files_of, report):
-        try:
-            sources.append(Source(path, target))
-        except OSError as error:
-            report(BadLine(path, 0, error.strerror or str(error)))
+    for path in paths:
+        files = files_of(path) if path.is_dir() else [path]
+        if not files:
+            run.report(path, 0, "no file of this format in this folder")
+        for file in files:
+            try:
+                sources.append(Source(file, target))
+            except OSError as error:
+                run.report(file, 0, error.strerror or str(error))
     readers = [reader_of(source) for source in sources]
-    tables, redactor = ImportTables(target.store), Redactor.of(target.store)
-    total, done = sum(source.path.stat().st_size for source in sources), 0
-
-    def advance(size: int) -> None:
-        nonlocal done
-        done += size
-        progress(min(done, total - 1), total)
-
+    run.total = sum(source.path.stat().st_size for source in sources)
     imported = already_there = 0
+    tables, redactor = ImportTables(target.store), Redactor.of(target.store)
     for source, reader in zip(sources, readers):
-        added, skipped = _import_file(source, reader, tables, redactor, report, advance)
+        added, skipped = run.add(source, reader, tables, redactor)
         imported += added
         already_there += skipped
-    progress(total, total)
-    return ImportReport(imported, already_there, len(bad))
+    progress(run.total, run.total)
+    return ImportReport(imported, already_there, run.malformed)
 
 
-def _import_file(
-    source: Source,
-    reader: LineReader,
-    tables: ImportTables,
-    redactor: Redactor,
-    report: Callable[[BadLine], None],
-    advance: Callable[[int], None],
-) -> tuple[int, int]:
-    read_ids, foreign, before = set[str](), tables.list_foreign(source.name), len(tables.ids)
-    rows: list[ImportedRow] = []
-    size = chunk = 0
-    for line in source.lines():
-        if isinstance(line, BadLine):
-            report(line)
-            continue
-        try:
-            read_rows = _read_line(reader, line, read_ids)
-        except Malformed as error:
-            report(BadLine(source.path, line.number, str(error)))
-            continue
-        except RecursionError:
-            report(BadLine(source.path, line.number, "nested too deeply"))
-            continue
-        if read_rows[0].fields["trajectory_id"] not in foreign:
-            rows += [each._replace(fields=redactor.encoded_row(*each)) for each in read_rows]
-        # Counted whether it was there or not, and without flags, which a setting turns off: the same file is always cut
-        # into the same chunks.
-        texts = (text for each in read_rows if each.table is not FLAGS for text in each.fields.values())
-        size += sum(len(text) for text in texts if isinstance(text, str))
-        advance(len(line.raw))
-        if size >= _CHUNK_BYTES:
-            tables.commit(source.name, chunk, rows)
-            rows, size, chunk = [], 0, chunk + 1
-    tables.commit(source.name, chunk, rows)
-    tables.add_ids(read_ids, foreign)
-    added = len(tables.ids) - before
-    return added, len(read_ids) - added
+class _Import:
+    """One import: what was wrong in it, and how far it is."""
+
+    def __init__(self, on_bad: Callable[[BadLine], None], progress: Callable[[int, int], None]) -> None:
+        self._on_bad, self._progress = on_bad, progress
+        self.malformed = self._done = self.total = 0
+
+    def report(self, path: Path, number: int, reason: str) -> None:
+        self.malformed += 1
+        self._on_bad(BadLine(path, number, reason))
+
+    def add(self, source: Source, reader: LineReader, tables: ImportTables, redactor: Redactor) -> tuple[int, int]:
+        """Import a file; gives how many trajectories are new, and how many were there."""
+        read_ids, foreign, before = set[str](), tables.list_foreign(source.name), len(tables.ids)
+        rows: list[ImportedRow] = []
+        size = chunk = 0
+        for line in source.lines():
+            try:
+                read_rows = _read_line(reader, line, read_ids)
+            except Malformed as error:
+                self.report(source.path, line.number, str(error))
+                continue
+            except RecursionError:
+                self.report(source.path, line.number, "nested too deeply")
+                continue
+            if read_rows[0].fields["trajectory_id"] not in foreign:
+                rows += [each._replace(fields=redactor.encoded_row(*each)) for each in read_rows]
+            # Counted whether it was there or not, and without flags, which a setting turns off: the same file is
+            # always cut into the same chunks.
+            texts = (text for each in read_rows if each.table is not FLAGS for text in each.fields.values())
+            size += sum(len(text) for text in texts if isinstance(text, str))
+            self._done += len(line.raw)
+            self._progress(min(self._done, self.total - 1), self.total)
+            if size >= _CHUNK_BYTES:
+                tables.commit(source.name, chunk, rows)
+                rows, size, chunk = [], 0, chunk + 1
+        tables.commit(source.name, chunk, rows)
+        tables.add_ids(read_ids, foreign)
+        added = len(tables.ids) - before
+        return added, len(read_ids) - added
 
 
 def _read_line(reader: LineReader, line: Line, read_ids: set[str]) -> list[ImportedRow]:
+    if line.problem is not None:
+        raise Malformed(line.problem)
     if not isinstance(line.value, dict):
         raise Malformed(f"a record is a JSON object, not {type(line.value).__name__}")
     rows = reader(line.value, line)
@@ -314,14 +253,3 @@ def _read_line(reader: LineReader, line: Line, read_ids: set[str]) -> list[Impor
         raise Malformed(f"trajectory_id {trajectory_id} was in this file before")
     read_ids.add(trajectory_id)
     return rows
-
-
-def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine], None]) -> Iterator[Path]:
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        inside = files_of(path)
-        if not inside:
-            report(BadLine(path, 0, "no file of this format in this folder"))
-        yield from inside

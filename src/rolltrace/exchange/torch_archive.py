@@ -13,16 +13,15 @@ import io
 import math
 import pickle
 import re
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
-from rolltrace.exchange.archive import Archive
-from rolltrace.exchange.import_rows import Malformed
+from rolltrace.exchange.fields import Malformed
+from rolltrace.exchange.packed_files import Archive
 
 _MAX_ITEMS = 10_000_000
 """Of one value, when all that it refers to is written out: a few bytes of a pickle can refer to gigabytes."""
@@ -33,9 +32,14 @@ _CODE = re.compile(r"[^/]+/(?:constants\.pkl|code/.*)")
 """What `torch.jit.save` writes besides."""
 _STORAGES = {
     "DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "BFloat16Storage": "bf16", "LongStorage": "i8",
-    "IntStorage": "i4", "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "?",
+    "IntStorage": "i4", "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "b1",
 }  # fmt: skip
-_NUMPY_TYPE = re.compile(r"[?biufU]\d{0,4}")
+_FORMATS = {
+    "f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u8": "Q", "u4": "I", "u2": "H",
+    "u1": "B", "b1": "?",
+}  # fmt: skip
+"""NumPy's name of a type -> that of `struct`."""
+_MAX_TEXT = 9999
 
 
 class Foreign:
@@ -65,11 +69,8 @@ def open_archive(path: Path) -> Iterator[Any]:
     Raises:
         Malformed: it is no such file, is damaged, or holds code.
     """
-    archive = Archive(path)
-    try:
+    with Archive(path) as archive:
         yield _Reader(archive).value
-    finally:
-        archive.close()
 
 
 def plain(value: Any) -> Any:
@@ -79,21 +80,21 @@ def plain(value: Any) -> Any:
         Malformed: it is far too large, or a tensor in it is damaged.
         RecursionError: it is nested too deeply.
     """
-    if _written_items(value, {}) > _MAX_ITEMS:
+    if _count_items(value, {}) > _MAX_ITEMS:
         raise Malformed(f"more than {_MAX_ITEMS:,} items")
     return _convert(value)
 
 
-def _written_items(value: Any, known: dict[int, int]) -> int:
+def _count_items(value: Any, known: dict[int, int]) -> int:
     """How many items a value has when all that it refers to is written out; `known` are those of its parts, by id."""
     if isinstance(value, _Tensor | _Array):
-        return value.count()
+        return math.prod(max(size, 1) for size in value.shape)
     if not isinstance(value, dict | list | tuple):
         return 1
     if id(value) not in known:
         inside = [*value, *value.values()] if isinstance(value, dict) else value
         known[id(value)] = len(inside) + sum(
-            _written_items(item, known) for item in inside if type(item) not in (int, float, str)
+            _count_items(item, known) for item in inside if type(item) not in (int, float, str)
         )
     return known[id(value)]
 
@@ -138,14 +139,36 @@ class _Reader:
             self.value = _Unpickler(io.BytesIO(content), self).load()
         except Malformed:
             raise
-        except Exception as fault:  # a damaged or hostile pickle raises whatever it likes
-            raise Malformed(f"its pickle cannot be read: {str(fault)[:200] or type(fault).__name__}") from None
+        except Exception as error:  # a damaged or hostile pickle raises whatever it likes
+            raise Malformed(f"its pickle cannot be read: {str(error)[:200] or type(error).__name__}") from None
 
-    def storage(self, key: str, most_bytes: int) -> bytes:
+    def storage(self, key: str) -> bytes:
         name = f"{self._folder}data/{key}"
         if name not in self._archive.members:
             raise Malformed(f"a tensor is missing: no member {name!r}")
-        return self._archive.read(name, most_bytes)
+        return self._archive.read(name, 8 * _MAX_ITEMS)
+
+
+def _unpack(raw: bytes, kind: str, byte_order: str) -> Sequence[Any]:
+    """The numbers or texts that these bytes are, by NumPy's name of their type."""
+    if kind == "bf16":  # the upper half of a number of 32 bits
+        halves = _unpack(raw, "u2", byte_order)
+        return struct.unpack(
+            f"<{len(halves)}f", b"".join(half.to_bytes(4, "little") for half in (h << 16 for h in halves))
+        )
+    if kind.startswith("U"):
+        size, codec = 4 * int(kind[1:]), "utf-32-le" if byte_order == "<" else "utf-32-be"
+        return [raw[at : at + size].decode(codec).rstrip("\0") for at in range(0, len(raw), size)] if size else [""]
+    form = struct.Struct(byte_order + _FORMATS[kind])
+    return [number for (number,) in form.iter_unpack(raw[: len(raw) // form.size * form.size])]
+
+
+def _nest(values: Sequence[Any], offset: int, shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """The values in as many dimensions as they have."""
+    if not shape:
+        return values[offset]
+    starts = range(offset, offset + shape[0] * strides[0], strides[0]) if strides[0] else [offset] * shape[0]
+    return [_nest(values, start, shape[1:], strides[1:]) for start in starts]
 
 
 @dataclass(frozen=True)
@@ -156,12 +179,6 @@ class _Storage:
     kind: str
     key: str
 
-    def numbers(self) -> Any:
-        raw = self.reader.storage(self.key, 8 * _MAX_ITEMS)
-        if self.kind != "bf16":
-            return np.frombuffer(raw, self.reader.byte_order + self.kind)
-        return (np.frombuffer(raw, self.reader.byte_order + "u2").astype(np.uint32) << 16).view(np.float32)
-
 
 @dataclass(frozen=True)
 class _Tensor:
@@ -170,37 +187,37 @@ class _Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def count(self) -> int:
-        return _count(self.shape)
-
     def tolist(self) -> Any:
-        numbers = self.storage.numbers()
+        storage = self.storage
+        numbers = _unpack(storage.reader.storage(storage.key), storage.kind, storage.reader.byte_order)
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
         if 0 not in self.shape and (min(self.offset, *self.strides, 0) < 0 or last >= len(numbers)):
             raise Malformed("a tensor has more numbers than are stored")
-        strides = [stride * numbers.itemsize for stride in self.strides]
-        return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides).tolist()
+        return _nest(numbers, self.offset, self.shape, self.strides)
 
 
 class _ArrayType:
     """A type of NumPy's."""
 
     def __init__(self, code: Any, *more: Any) -> None:
-        self.code, self.byte_order = code, "<"
+        self._code, self._byte_order = code, "<"
 
     def build(self, state: Any) -> None:
-        self.byte_order = ">" if isinstance(state, tuple) and state[1:2] == (">",) else "<"
+        self._byte_order = ">" if isinstance(state, tuple) and state[1:2] == (">",) else "<"
 
-    def read(self, raw: Any, count: int) -> Any:
-        if not isinstance(raw, bytes) or not isinstance(self.code, str) or not _NUMPY_TYPE.fullmatch(self.code):
+    def read(self, raw: Any) -> Sequence[Any]:
+        code = self._code
+        is_text = isinstance(code, str) and code[:1] == "U" and code[1:].isdecimal() and int(code[1:]) <= _MAX_TEXT
+        if not isinstance(raw, bytes) or not (is_text or code in _FORMATS):
             raise ValueError("another type")
-        return np.frombuffer(raw, self.byte_order + self.code, count)
+        return _unpack(raw, code, self._byte_order)
 
 
 class _Array:
     """An array of NumPy's."""
 
     def __init__(self, *prototype: Any) -> None:
+        self.shape: tuple[int, ...] = ()
         self._values: Any = None
 
     def build(self, state: Any) -> None:
@@ -208,35 +225,33 @@ class _Array:
             return
         _, shape, kind, is_fortran, raw = state
         try:
-            self._values = kind.read(raw, math.prod(shape)).reshape(shape, order="F" if is_fortran else "C")
+            values = kind.read(raw)
+            if min(shape, default=0) < 0 or math.prod(shape) != len(values):
+                return
+            in_memory = shape if is_fortran else shape[::-1]
+            strides = [math.prod(in_memory[:at]) for at in range(len(shape))]
+            self._values = _nest(values, 0, shape, strides if is_fortran else strides[::-1])
+            self.shape = shape
         except (ValueError, TypeError):  # of objects, dates or records
             return
 
-    def count(self) -> int:
-        return 1 if self._values is None else _count(self._values.shape)
-
     def tolist(self) -> Any:
-        return "<numpy.ndarray: not read>" if self._values is None else self._values.tolist()
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    """How many lists and numbers it takes to write out so many dimensions."""
-    return math.prod(max(size, 1) for size in shape)
+        return "<numpy.ndarray: not read>" if self._values is None else self._values
 
 
 def _scalar(kind: Any, raw: Any) -> Any:
     try:
-        return kind.read(raw, 1)[0].item()
-    except (ValueError, TypeError, AttributeError):
+        return kind.read(raw)[0]
+    except (ValueError, TypeError, AttributeError, IndexError):
         return Foreign()
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *more: Any) -> Any:
     numbers = (offset, *shape, *strides)
     is_plain = isinstance(storage, _Storage) and all(type(each) is int for each in numbers)
-    return (
-        _Tensor(storage, offset, tuple(shape), tuple(strides)) if is_plain and min(shape, default=0) >= 0 else Foreign()
-    )
+    if not is_plain or min(shape, default=0) < 0 or len(shape) != len(strides):
+        return Foreign()
+    return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
 def _bytes(text: str, encoding: str) -> bytes:

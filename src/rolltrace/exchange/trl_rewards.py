@@ -8,26 +8,25 @@ of each prompt changes no advantage: then the other files of the folder are aske
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from rolltrace.exchange.import_rows import Malformed, is_number
-from rolltrace.exchange.splitting import read_parquet
+from rolltrace.exchange.fields import Malformed, is_number
+from rolltrace.exchange.packed_files import read_parquet
 from rolltrace.exchange.text import as_bytes
 
 OWN_COLUMNS = frozenset({"step", "prompt", "completion", "advantage"})
 _STD_EPSILON = 1e-4
 """What TRL adds to a standard deviation before it divides by it."""
 _TOLERANCE = 1e-3
+_ROUNDING = 2.0**-21
+"""Four times the distance of 1.0 from the next number of 32 bits."""
 _MAX_FILES = 100
 """How many other files of a folder are read for one whose own advantages leave a question."""
-
-_Numbers = npt.NDArray[np.float64]
 
 
 class _Completions(NamedTuple):
@@ -35,9 +34,9 @@ class _Completions(NamedTuple):
 
     columns: list[str]
     """Those that may be rewards, in their order."""
-    rewards: _Numbers
-    """A row for each completion, a column for each of `columns`; NaN where a function had nothing to say."""
-    advantages: _Numbers
+    rewards: list[list[float]]
+    """Of each of `columns`, for each completion; NaN where a function had nothing to say."""
+    advantages: list[float]
     """NaN if the file has none."""
     runs: list[range]
     """Neighbouring rows with the same prompt."""
@@ -103,18 +102,19 @@ def _read(path: Path) -> _Completions:
     for _, same in groupby(rows, key=lambda row: row.get("prompt")):
         start, end = end, end + len(list(same))
         runs.append(range(start, end))
-    numbers = np.array([[row[name] for name in columns] for row in rows], dtype=np.float64)
-    advantages = np.array([_number(row.get("advantage")) for row in rows], dtype=np.float64)
-    return _Completions(columns, numbers.reshape(len(rows), len(columns)), advantages, runs)
+    rewards = [[_number(row[name]) for row in rows] for name in columns]
+    return _Completions(columns, rewards, [_number(row.get("advantage")) for row in rows], runs)
 
 
 def _may_be_reward(values: list[Any]) -> bool:
     """Whether these are what TRL writes of a reward function: numbers of 32 bits as floats."""
     if not all(value is None or isinstance(value, float) for value in values):
         return False
-    numbers = np.array([_number(value) for value in values], dtype=np.float64)
-    with np.errstate(over="ignore"):
-        return bool(np.array_equal(numbers.astype(np.float32).astype(np.float64), numbers, equal_nan=True))
+    numbers = [value for value in values if value is not None and math.isfinite(value)]
+    try:
+        return list(struct.unpack(f"{len(numbers)}f", struct.pack(f"{len(numbers)}f", *numbers))) == numbers
+    except OverflowError:
+        return False
 
 
 def _number(value: Any) -> float:
@@ -124,21 +124,23 @@ def _number(value: Any) -> float:
 def _open_columns(completions: _Completions, fitting: set[int]) -> list[str]:
     """The columns that may be rewards or not, and make a difference; those with `reward` in their name are."""
     between = range(min(fitting), max(fitting))
-    columns = completions.columns
-    zero = [not np.nan_to_num(completions.rewards[:, at]).any() for at in between]
-    return [columns[at] for at, is_zero in zip(between, zero) if not is_zero and "reward" not in columns[at].lower()]
+    return [
+        name
+        for name, rewards in ((completions.columns[at], completions.rewards[at]) for at in between)
+        if "reward" not in name.lower() and any(reward for reward in rewards if not math.isnan(reward))
+    ]
 
 
 def _fitting_counts(completions: _Completions) -> set[int]:
     """How many of the columns may be rewards: the advantages follow from the sum of so many."""
     counts = set(range(1, len(completions.columns) + 1))
-    if np.isnan(completions.advantages).any() or not len(completions.advantages):
+    if not completions.advantages or any(map(math.isnan, completions.advantages)):
         return counts
     return {
         count
         for count in counts
         if any(
-            _explain(completions.rewards[:, :count], completions.advantages, groups)
+            _explain(completions.rewards[:count], completions.advantages, groups)
             for groups in _possible_groups(completions.runs)
         )
     }
@@ -161,41 +163,53 @@ def _possible_groups(runs: list[range]) -> Iterator[list[range]]:
             ]
 
 
-def _explain(rewards: _Numbers, advantages: _Numbers, groups: list[range]) -> bool:
+def _explain(rewards: Sequence[Sequence[float]], advantages: list[float], groups: list[range]) -> bool:
     """Whether these advantages are those of the sum of these rewards."""
-    is_scored = ~np.isnan(rewards).all(axis=1)
-    total = np.where(is_scored, np.nansum(rewards, axis=1), np.nan)
+    total = [_sum(row) for row in zip(*rewards)]
+    scored = [math.nan if math.isnan(reward) else advantage for reward, advantage in zip(total, advantages)]
     centred, std = _centre(total, groups)
-    expected, _ = _centre(np.where(is_scored, advantages, np.nan), groups)
-    by_column = np.zeros_like(total)
-    for column in rewards.T:
-        own_centred, own_std = _centre(column, groups)
-        by_column += own_centred / (own_std + _STD_EPSILON)
-    rounding = 4 * np.finfo(np.float32).eps * np.abs(np.nan_to_num(total)).max()
-    tolerance = _TOLERANCE * np.abs(expected).max() + 1e-6
+    expected, _ = _centre(scored, groups)
+    by_column = [0.0] * len(total)
+    for column in rewards:
+        for at, (own_centred, own_std) in enumerate(zip(*_centre(column, groups))):
+            by_column[at] += own_centred / (own_std + _STD_EPSILON)
+    rounding = _ROUNDING * max((abs(reward) for reward in total if not math.isnan(reward)), default=0.0)
+    tolerance = _TOLERANCE * max(map(abs, expected)) + 1e-6
+    by_group = [1 / (own + _STD_EPSILON) for own in std]
     return any(
-        bool((np.abs(computed * factor - expected) <= tolerance + rounding * factor).all())
-        for computed, factor in (
-            (centred, 1 / (std + _STD_EPSILON)),  # scale_rewards="group", TRL's default
-            (centred, _scale(centred, expected)),  # "none", "batch", and RLOO
-            (by_column, _scale(by_column, expected)),  # multi_objective_aggregation="normalize_then_sum"
+        all(
+            abs(value * factor - wanted) <= tolerance + rounding * factor
+            for value, factor, wanted in zip(computed, factors, expected)
+        )
+        for computed, factors in (
+            (centred, by_group),  # scale_rewards="group", TRL's default
+            (centred, [_scale(centred, expected)] * len(total)),  # "none", "batch", and RLOO
+            (by_column, [_scale(by_column, expected)] * len(total)),  # multi_objective_aggregation="normalize_then_sum"
         )
     )
 
 
-def _centre(values: _Numbers, groups: list[range]) -> tuple[_Numbers, _Numbers]:
+def _sum(rewards: Sequence[float]) -> float:
+    """The reward of a completion; NaN if no function had anything to say."""
+    given = [reward for reward in rewards if not math.isnan(reward)]
+    return sum(given) if given else math.nan
+
+
+def _centre(values: Sequence[float], groups: list[range]) -> tuple[list[float], list[float]]:
     """For each value its distance from the mean of its group, 0 for NaN, and the standard deviation of its group."""
-    centred, std = np.zeros_like(values), np.zeros_like(values)
+    centred, std = [0.0] * len(values), [0.0] * len(values)
     for group in groups:
-        rows = np.array(group)
-        rows = rows[~np.isnan(values[rows])]
+        rows = [at for at in group if not math.isnan(values[at])]
         if len(rows) > 1:
-            centred[rows] = values[rows] - values[rows].mean()
-            std[rows] = values[rows].std(ddof=1)
+            own = [values[at] for at in rows]
+            mean = sum(own) / len(own)
+            deviation = math.sqrt(sum((value - mean) ** 2 for value in own) / (len(own) - 1))
+            for at in rows:
+                centred[at], std[at] = values[at] - mean, deviation
     return centred, std
 
 
-def _scale(values: _Numbers, expected: _Numbers) -> float:
+def _scale(values: list[float], expected: list[float]) -> float:
     """The one positive factor between these, as near as it gets."""
-    square = float(values @ values)
-    return max(0.0, float(values @ expected) / square) if square else 0.0
+    square = sum(value * value for value in values)
+    return max(0.0, sum(map(math.prod, zip(values, expected))) / square) if square else 0.0
