@@ -1,6 +1,6 @@
 """What "pass" means in an experiment: a threshold on the reward, or on one of its terms.
 
-This is the only place that decides it. `PassRule` gives the words for people and the SQL for questions; `query.passes`
+This is the only place that decides it. `PassRule` gives the words for people and the SQL for questions; `query.views`
 applies it to trajectories. Nobody has to choose: then a reward above 0 counts, and tables say `reward > 0`, not `pass`,
 unless all rewards are 0 or 1.
 

@@ -18,7 +18,7 @@ WITHOUT_TEXT = {
     "_announce.py": ["unknown environment variable ...", "verl is imported, but has not loaded rolltrace's plug-in"],
     "drain/apart.py": ["draining ... is put off: ..."],  # the same fault, told by the process that drains one file
     "keeper/sender_loop.py": ["BACKEND: ..."],
-    "query/incomplete.py": [
+    "query/damage.py": [
         "cannot be read (...): the rows there",
         "what waits there",
         "MB of journals wait",

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import rolltrace
 from rolltrace.pass_rule import PassRule
 from rolltrace.query import FilterError, QueryError, Store, open_store
-from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_VIEWS, pass_at
-from rolltrace.query.passes import judged_select
+from rolltrace.query.views import GROUP_COLUMNS, judged_select, pass_at, pass_views
 from tests.draining import drain
 from tests.nightly import nightly
 
@@ -53,7 +52,7 @@ def group(
         [[str(at), at, at, 10 * at, reward] for at, reward in enumerate(rewards)],
     )
     judged = judged_select({}, PassRule.of(threshold=threshold))
-    groups = f"WITH _judged AS ({judged}) SELECT {', '.join(GROUP_COLUMNS)} FROM ({GROUP_VIEWS['_groups']})"
+    groups = f"WITH _judged AS ({judged}) SELECT {', '.join(GROUP_COLUMNS)} FROM ({pass_views({})['_groups']})"
     found = database.execute(groups)
     names = [column[0] for column in found.description or ()]
     ((*values,),) = found.fetchall()

@@ -12,8 +12,7 @@ import pytest
 import rolltrace
 from rolltrace.query import QueryError, Store, open_store
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
-from rolltrace.query.group_views import GROUP_COLUMNS
-from rolltrace.query.views import VIEWS
+from rolltrace.query.views import GROUP_COLUMNS, VIEWS
 from rolltrace.tables import TABLE_SCHEMAS, Place, TableStore, address_in, arrow_schema, write_file
 from tests.draining import drain
 

@@ -17,9 +17,6 @@ from rolltrace.errors import (
 from rolltrace.pass_rule import PassMeaning, PassRule
 
 if TYPE_CHECKING:
-    from rolltrace.query.arguments import column_of as column_of
-    from rolltrace.query.arguments import sorted_by as sorted_by
-    from rolltrace.query.as_sql import listing_sql
     from rolltrace.query.bounds import bounded, branch_of, whole_value
     from rolltrace.query.columns import COLUMNS as COLUMNS
     from rolltrace.query.columns import FILTER_HEADERS as FILTER_HEADERS
@@ -48,6 +45,7 @@ if TYPE_CHECKING:
     from rolltrace.query.curves import Curves as Curves
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.curves import step_series
+    from rolltrace.query.damage import Incomplete, Missing
     from rolltrace.query.dataset import Store, open_store
     from rolltrace.query.events import Finding, Note, Score, Transition
     from rolltrace.query.events import amendments_of as amendments_of
@@ -59,32 +57,30 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
-    from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
-    from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
-    from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
     from rolltrace.query.groups import group_record_list as group_record_list
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
-    from rolltrace.query.incomplete import Incomplete, Missing
     from rolltrace.query.jump import jump_targets
-    from rolltrace.query.labelling import label_body as label_body
-    from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.limits import Limit
     from rolltrace.query.limits import check_limit as check_limit
+    from rolltrace.query.listing import BY_CHOICE as BY_CHOICE
+    from rolltrace.query.listing import listing_sql
     from rolltrace.query.op import Op, OpTokens, TokenUsage
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of
     from rolltrace.query.outline import detail_of as detail_of
     from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
-    from rolltrace.query.passes import verdicts_of as verdicts_of
     from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
-    from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
     from rolltrace.query.result import Result
-    from rolltrace.query.runs import NO_OLDER_RUNS as NO_OLDER_RUNS
-    from rolltrace.query.runs import OlderRuns
-    from rolltrace.query.scope import Scope
+    from rolltrace.query.scope import NO_OLDER_RUNS as NO_OLDER_RUNS
+    from rolltrace.query.scope import OlderRuns, Scope
+    from rolltrace.query.scope import column_of as column_of
+    from rolltrace.query.scope import sorted_by as sorted_by
+    from rolltrace.query.scope import verdicts_of as verdicts_of
+    from rolltrace.query.scoring import label_body as label_body
+    from rolltrace.query.scoring import login_name as login_name
     from rolltrace.query.search import search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
     from rolltrace.query.trajectory import Trajectory
@@ -92,12 +88,13 @@ if TYPE_CHECKING:
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
     from rolltrace.query.values import restore as restore
+    from rolltrace.query.views import GROUP_COLUMNS as GROUP_COLUMNS
+    from rolltrace.query.views import GROUP_KEY as GROUP_KEY
+    from rolltrace.query.views import SAME_GROUP as SAME_GROUP
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "arguments": "column_of sorted_by",
-        "as_sql": "listing_sql",
         "bounds": "bounded branch_of whole_value",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
         "comparison": "Comparison Parting TokenDivergence ToolCall ToolDivergence Turn TurnRow compare side_by_side",
@@ -105,33 +102,31 @@ _LATER, __getattr__ = load_later(
         "contents": "PRUNED_KEY Pace Pruning",
         "conversation": "as_produced messages_of_trajectory shorten",
         "curves": "Curve Curves curves_of step_series",
+        "damage": "Incomplete Missing",
         "dataset": "Store open_store",
         "events": "Finding Note Score Transition amendments_of",
         "facets": "facets_of",
         "filter_fields": "TERM",
         "filters": "MOST_ITEMS compile_where",
         "finished": "Read read_finished sizes survey",
-        "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
         "groups": "group_record_list record_rows",
         "images": "read_image",
-        "incomplete": "Incomplete Missing",
         "jump": "jump_targets",
-        "labelling": "label_body login_name",
         "limits": "Limit check_limit",
+        "listing": "BY_CHOICE listing_sql",
         "op": "Op OpTokens TokenUsage",
         "outline": "Place detail_of find_trajectory ops_of outline_of same_sample",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
-        "passes": "verdicts_of",
         "pulse": "Pulse pulse_of",
-        "questions": "BY_CHOICE",
         "result": "Result",
-        "runs": "NO_OLDER_RUNS OlderRuns",
-        "scope": "Scope",
+        "scope": "NO_OLDER_RUNS OlderRuns Scope column_of sorted_by verdicts_of",
+        "scoring": "label_body login_name",
         "search": "search_text",
         "sequence": "TokenSequence token_sequence",
         "trajectory": "Trajectory read_whole",
         "values": "Row changes_between restore",
+        "views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
     },
 )
 """Name -> its module, which is loaded when somebody asks for it: a command line begins sooner without."""

@@ -22,7 +22,7 @@ from rolltrace.query.model import comparison as model
 from rolltrace.query.model.rows import listing_row
 from rolltrace.query.model.trajectory import Message
 from rolltrace.query.op import Op, OpTokens
-from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
+from rolltrace.query.scope import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.sequence import TokenSequence
 from rolltrace.query.trajectory import Trajectory
 

@@ -19,7 +19,7 @@ import msgspec
 
 from rolltrace._arrow import pa
 from rolltrace.messages import MessageRow
-from rolltrace.query.plain import PlainTable
+from rolltrace.query.database import PlainTable
 from rolltrace.query.values import Row
 from rolltrace.tables import PRUNED
 

@@ -15,14 +15,10 @@ from rolltrace.errors import QueryError
 from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.columns import TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
-from rolltrace.query.group_views import GROUP_KEY, PASSED, SAME_GROUP, ZERO_VARIANCE
+from rolltrace.query.listing import LOST
 from rolltrace.query.nothing import unknown_name
-from rolltrace.query.passes import judged_select, pass_meanings, resolve_rule
-from rolltrace.query.questions import LOST
-from rolltrace.query.runs import OlderRuns
-from rolltrace.query.scope import Row, Scope
-from rolltrace.query.score_views import IS_ROLLOUT
-from rolltrace.query.step_rows import TRUNCATED
+from rolltrace.query.scope import OlderRuns, Row, Scope, pass_meanings, resolve_rule
+from rolltrace.query.views import GROUP_KEY, IS_ROLLOUT, PASSED, SAME_GROUP, TRUNCATED, ZERO_VARIANCE, judged_select
 from rolltrace.tables import sql_literal
 
 if TYPE_CHECKING:

@@ -1,6 +1,4 @@
-"""DuckDB, and the two forms in which an answer comes out of it.
-
-    from rolltrace.query.database import duckdb
+"""DuckDB over the files of a store, and the two forms in which an answer comes out of it.
 
 Of DuckDB 2 only the engine is loaded at first. The Python layer above it (relations, Arrow) takes longer to load, and a
 question that is answered in plain rows needs none of it. `register` and `arrow_answer` load it.
@@ -8,8 +6,10 @@ question that is answered in plain rows needs none of it. `register` and `arrow_
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,71 @@ from typing import TYPE_CHECKING, Any
 from rolltrace._amounts import size
 from rolltrace._arrow import pa
 from rolltrace.errors import QueryError
-from rolltrace.query.plain import PlainTable
+from rolltrace.tables import TABLE_SCHEMAS, StoreAddress
+
+_ARROW = {
+    "VARCHAR": "string",
+    "BIGINT": "int64",
+    "INTEGER": "int32",
+    "SMALLINT": "int16",
+    "TINYINT": "int8",
+    "DOUBLE": "float64",
+    "FLOAT": "float32",
+    "BOOLEAN": "bool",
+}
+"""The types whose values are the same objects in Python, whether they come through Arrow or not."""
+
+
+class PlainTable:
+    """Names and types of columns, and rows."""
+
+    def __init__(self, columns: Sequence[tuple[str, str]], rows: list[tuple[Any, ...]]) -> None:
+        self._columns = columns
+        self._rows = rows
+
+    @staticmethod
+    def can_hold(kinds: Iterable[str]) -> bool:
+        """Whether columns of these types read the same as from an Arrow table."""
+        return all(kind.removesuffix("[]") in _ARROW for kind in kinds)
+
+    @property
+    def column_names(self) -> list[str]:
+        return [name for name, _ in self._columns]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """About how large it is."""
+        return sum(len(value) if isinstance(value, str) else 8 for row in self._rows for value in row)
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column."""
+        at = self.column_names.index(name)
+        return [row[at] for row in self._rows]
+
+    def to_pylist(self, first: int, count: int) -> list[dict[str, Any]]:
+        """Some rows as dicts that share nothing."""
+        names = self.column_names
+        rows = [dict(zip(names, row)) for row in self._rows[first : first + count]]
+        for name in (name for name, kind in self._columns if kind.endswith("[]")):
+            for row in rows:
+                row[name] = None if row[name] is None else list(row[name])
+        return rows
+
+    def arrow(self) -> pa.Table:
+        """As an Arrow table."""
+        fields = [pa.field(name, _arrow_type(kind)) for name, kind in self._columns]
+        columns = zip(*self._rows) if self._rows else ((),) * len(fields)
+        arrays = [pa.array(values, each.type) for values, each in zip(columns, fields)]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    item = pa.type_for_alias(_ARROW[kind.removesuffix("[]")])
+    return pa.list_(pa.field("l", item)) if kind.endswith("[]") else item
 
 
 def _load(name: str) -> ModuleType:
@@ -40,19 +104,16 @@ else:
     if duckdb is None or not duckdb.__version__.removeprefix("v").startswith("2."):
         duckdb = _load("duckdb")
 
-__all__ = ["IS_OLDER", "Parameters", "arrow_answer", "bounded_answer", "duckdb", "plain_answer", "register"]
+__all__ = ["TABLES", "Database", "Parameters", "PlainTable", "arrow_answer", "bounded_answer", "duckdb", "plain_answer"]
+
+TABLES = tuple(schema.name for schema in reversed(TABLE_SCHEMAS))
+"""The names of all tables, `trajectories` first."""
 
 _BATCH_ROWS = 2048
 """Of an answer that may be too large: as few as DuckDB gives at once."""
 Parameters = Sequence[Any] | dict[str, Any]
-IS_OLDER = duckdb.__version__.removeprefix("v").startswith("1.")
-"""DuckDB 1 does not say which types plain rows have, and passes Bloom filters on to Arrow tables, which take none."""
-
-
-def register(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    """Make an Arrow table known to the questions of a connection."""
-    _load("duckdb")
-    connection.register(name, rows)
+_IS_OLDER = duckdb.__version__.removeprefix("v").startswith("1.")
+"""DuckDB 1 does not say which types plain rows have."""
 
 
 def arrow_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = ()) -> pa.Table:
@@ -97,7 +158,7 @@ def passed_on(fault: Exception) -> duckdb.Error:
 
 def plain_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = ()) -> pa.Table | PlainTable:
     """The answer to a question as plain rows, if they are the same as those of the Arrow table; else as that."""
-    if IS_OLDER:
+    if _IS_OLDER:
         return arrow_answer(connection, sql, parameters)
     connection.execute(sql, parameters)
     columns = [(name, str(kind)) for name, kind, *_ in connection.description or ()]
@@ -105,3 +166,73 @@ def plain_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Pa
         connection.abort()  # or it is in use until all rows are fetched
         return arrow_answer(connection, sql, parameters)
     return PlainTable(columns, connection.fetchall())
+
+
+_of_parents: list[object] = []
+
+
+class Database:
+    """A DuckDB in memory that reads one store. Safe to use from any thread."""
+
+    def __init__(self, address: StoreAddress, max_bytes: int | None, threads: int | None) -> None:
+        self._address = address
+        self._max_bytes = max_bytes
+        self._threads = threads
+        self._lock = threading.RLock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def leave_to_parent(self) -> None:
+        """In a child that was forked: begin with a database of one's own. That of the parent has threads which are not
+        here, so it could neither answer nor be closed; it stays as it is."""
+        _of_parents.append(self._connection)
+        self._lock, self._connection = threading.RLock(), None
+
+    def close(self) -> None:
+        """Give back memory and files. The next connection opens them again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A connection of one's own, without any views."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._open()
+            return self._connection.cursor()
+
+    def fetch(self, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        connection = self.connect()
+        try:
+            return connection.execute(sql, parameters).fetchall()
+        finally:
+            connection.close()
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        folder = self._address.folder
+        allowed = ", ".join("'" + str(folder / name).replace("'", "''") + "'" for name in TABLES) if folder else ""
+        connection = duckdb.connect(":memory:")
+        for setting in (
+            "temp_directory = ''",
+            *([] if self._max_bytes is None else [f"memory_limit = '{self._max_bytes}B'"]),
+            *([] if (threads := self._threads or _wanted_threads()) is None else [f"threads = {threads}"]),
+            "parquet_metadata_cache = true",
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            "allow_community_extensions = false",
+            "python_enable_replacements = false",
+            f"allowed_directories = [{allowed}]",
+            "enable_external_access = false",
+            # It passes Bloom filters on to Arrow tables, which take none: `Pushdown Filter Type BLOOM_FILTER`.
+            *(["disabled_optimizers = 'join_filter_pushdown'"] if _IS_OLDER else []),
+            "lock_configuration = true",
+        ):
+            connection.execute(f"SET {setting}")
+        return connection
+
+
+def _wanted_threads() -> int | None:
+    """`OMP_NUM_THREADS`, which Arrow follows too: torchrun and Slurm set it where many processes share a machine."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # later items are for nested regions
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else None

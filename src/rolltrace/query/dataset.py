@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import ConfigError, NotFoundError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
 from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning
-from rolltrace.query.arguments import conditions_of, whole
-from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.groups import group_question, record_with_prefix, records_of, records_where
-from rolltrace.query.listing import list_trajectories
-from rolltrace.query.passes import pass_meanings, resolve_rule, rule_text_sql, with_rule
-from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
+from rolltrace.query.listing import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES, list_trajectories
 from rolltrace.query.result import IS_INT, Result
-from rolltrace.query.runs import OlderRuns, choose_runs
-from rolltrace.query.scope import Scope
-from rolltrace.query.score_views import IS_ROLLOUT
+from rolltrace.query.scope import OlderRuns, Scope, choose_runs, conditions_of, pass_meanings, resolve_rule, whole
 from rolltrace.query.sql_store import SqlStore
+from rolltrace.query.views import GROUP_COLUMNS, IS_ROLLOUT, rule_text_sql, with_rule
 from rolltrace.record import SampleIndex, score_body
 from rolltrace.tables import TableStore, address_in, home_folder, write_pass_rule
 
@@ -464,7 +459,7 @@ class Store(SqlStore):
             StoreError: the store cannot be written.
         """
         from rolltrace.capture import TrajectoryHandle
-        from rolltrace.query.labelling import write_label
+        from rolltrace.query.scoring import write_label
         from rolltrace.query.trajectory import Trajectory
 
         if isinstance(target, Trajectory | TrajectoryHandle):

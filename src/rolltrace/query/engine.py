@@ -25,15 +25,28 @@ from rolltrace._arrow import pa
 from rolltrace.errors import OutageError, QueryError, StoreError
 from rolltrace.pass_rule import Experiment, PassRule
 from rolltrace.query.backlog import Backlog
-from rolltrace.query.cursors import Cursor, Database
-from rolltrace.query.damage import StaleError, Stored, find_damage, is_interrupt, is_of_files
-from rolltrace.query.database import Parameters, arrow_answer, bounded_answer, duckdb, plain_answer
-from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
+from rolltrace.query.damage import (
+    COMPLETE,
+    Incomplete,
+    Missing,
+    StaleError,
+    Stored,
+    find_damage,
+    is_interrupt,
+    is_of_files,
+)
+from rolltrace.query.database import (
+    TABLES,
+    Database,
+    Parameters,
+    PlainTable,
+    arrow_answer,
+    bounded_answer,
+    duckdb,
+    plain_answer,
+)
 from rolltrace.query.limits import check_limit, holding, interruptible, running
-from rolltrace.query.plain import PlainTable
-from rolltrace.query.snapshot import TABLES, ScopeKey, Snapshot, covers
-from rolltrace.query.sources import Sources
-from rolltrace.query.views import make_views
+from rolltrace.query.snapshot import Cursor, ScopeKey, Snapshot
 from rolltrace.tables import (
     LOG,
     DataFile,
@@ -174,16 +187,15 @@ class Engine:
 
     def _cursor(self, scope: ScopeKey) -> Cursor:
         snapshot = self._snapshot
-        if scope is not None and all(map(covers(scope), snapshot.places())):
+        if scope is not None and snapshot.places(scope) == snapshot.places():
             scope = None  # the same rows, whose views may be made already
         cursor = snapshot.cursors.get(scope)
         if cursor is None:
             if len(snapshot.cursors) >= _MAX_CURSORS:
                 snapshot.cursors.pop(next(iter(snapshot.cursors))).connection.close()
             connection = self._database.connect()
-            sources = Sources(connection, self._address, snapshot, scope, self._check_files)
-            views = make_views(sources.read, filter(covers(scope), snapshot.places()), snapshot.pass_rules)
-            cursor = snapshot.cursors[scope] = Cursor(connection, views, set())
+            cursor = Cursor(connection, self._address, snapshot, scope, self._check_files)
+            snapshot.cursors[scope] = cursor
         return cursor
 
     def refresh(self, *, now: bool = False, everything: bool = False, wait_sec: float = 0.0) -> None:

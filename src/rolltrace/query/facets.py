@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.query.filter_lexer import full_quote
 from rolltrace.query.model.lists import Count, Facet, Facets, Histogram
 from rolltrace.query.model.rows import passing
-from rolltrace.query.passes import judged_select
 from rolltrace.query.scope import Row, Scope, Selected
+from rolltrace.query.views import judged_select
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

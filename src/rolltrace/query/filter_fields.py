@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from rolltrace.query.columns import COLUMNS, ColumnKind
 from rolltrace.query.filter_lexer import Value, quote
-from rolltrace.query.group_views import SAME_GROUP
+from rolltrace.query.views import SAME_GROUP
 from rolltrace.record import OP_KINDS
 
 FieldType = Literal["number", "text", "bool", "sample", "tags"]

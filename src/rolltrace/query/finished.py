@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rolltrace.query.dataset import Store
 from rolltrace.query.filters import compile_where
-from rolltrace.query.runs import choose_runs
+from rolltrace.query.scope import choose_runs
 from rolltrace.query.trajectory import Trajectory, read_whole, summaries
 
 _SURVEY = """

@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.pass_rule import PassRule
-from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS
 from rolltrace.query.filters import Predicate, compile_where
-from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, pass_columns
 from rolltrace.query.model.lists import GroupRecord
 from rolltrace.query.model.rows import short_name, typed
-from rolltrace.query.passes import with_rule
 from rolltrace.query.result import IS_INT
-from rolltrace.query.runs import STEP_KEY, RunChoice, choose_runs
+from rolltrace.query.scope import RunChoice, choose_runs, conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.values import Row
-from rolltrace.query.views import chosen
+from rolltrace.query.views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, STEP_KEY, chosen, pass_columns, with_rule
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

@@ -1,22 +1,116 @@
-"""The rows of `Store.trajectories`: counted by step first, then read from the steps that a page lies in.
+"""The SQL of listings. Trajectories are counted by step first, then read from the steps that a page lies in.
 
 So a page of a large store opens few files, and the count says too how much is left out.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rolltrace.query.arguments import order_of, whole
-from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
+from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
+from rolltrace.query.filters import compile_where
 from rolltrace.query.result import IS_INT, Result
-from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
+from rolltrace.query.scope import NO_OLDER_RUNS, OlderRuns, Scope, choose_runs, conditions_of, order_of, whole
 from rolltrace.query.values import Row
+from rolltrace.query.views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, ZERO_VARIANCE
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
     from rolltrace.query.scope import Scope
+
+
+EXPERIMENTS = """
+SELECT project, experiment,
+    coalesce(sum(trajectories) FILTER (NOT superseded), 0)::BIGINT AS trajectories,
+    count(DISTINCT step) AS steps,
+    max(step) AS last_step,
+    sum(running)::BIGINT AS running,
+    min(start_ns) AS start_ns,
+    max(last_ns) AS end_ns,
+    count(DISTINCT coalesce(run, '')) AS runs,
+    coalesce(sum(trajectories) FILTER (superseded), 0)::BIGINT AS superseded
+FROM _steps GROUP BY project, experiment ORDER BY start_ns, project, experiment
+"""
+
+RUNS = """
+SELECT project, experiment, run,
+    sum(trajectories)::BIGINT AS trajectories,
+    count(DISTINCT step) AS steps,
+    min(step) AS first_step,
+    max(step) AS last_step,
+    sum(running)::BIGINT AS running,
+    coalesce(sum(trajectories) FILTER (superseded), 0)::BIGINT AS superseded,
+    min(start_ns) AS start_ns,
+    max(last_ns) AS end_ns
+FROM _steps t WHERE {where} GROUP BY project, experiment, run ORDER BY project, experiment, start_ns
+"""
+
+STEPS = f"""
+SELECT t.project, t.experiment, t.step, t.validate,
+    sum(t.trajectories)::BIGINT AS trajectories,
+    count(t.sample_index) AS samples,
+    sum(t.errors)::BIGINT AS errors,
+    sum(t.running)::BIGINT AS running,
+    sum(t.reward_sum) / nullif(sum(t.scored), 0) AS reward_mean,
+    min(t.reward_min) AS reward_min,
+    max(t.reward_max) AS reward_max,
+    sum(t.scored)::BIGINT AS scored,
+    CASE WHEN sum(t.scored) = 0 OR sum(t.judged) > 0 THEN sum(t.passed)::BIGINT END AS passed,
+    CASE WHEN sum(t.judged) > 0 THEN sum(t.passed) / sum(t.scored) END AS pass_rate,
+    count(*) FILTER (t.zero_variance) / nullif(count(*) FILTER (t.scored > 1 AND t.sample_index IS NOT NULL), 0)
+        AS zero_variance_share,
+    sum(t.turns) / sum(t.trajectories) AS turns_mean,
+    min(t.start_ns) AS start_ns,
+    max(t.end_ns) AS end_ns,
+    t.run,
+    {{pass_rule}} AS pass_rule
+FROM (
+    SELECT {", ".join(GROUP_KEY)}, superseded, count(*) AS trajectories,
+        count(*) FILTER (status = 'error') AS errors, count(*) FILTER (status = 'running') AS running,
+        count(reward) AS scored, sum(reward) AS reward_sum, min(reward) AS reward_min, max(reward) AS reward_max,
+        count(*) FILTER (_passed) AS passed, count(_passed) AS judged, sum(turns) AS turns,
+        min(t.start_ns) AS start_ns, max(t.start_ns) AS newest_ns, max(t.end_ns) AS end_ns,
+        sample_index IS NOT NULL AND {ZERO_VARIANCE} AS zero_variance
+    FROM _judged t WHERE {{where}} GROUP BY {", ".join(GROUP_KEY)}, superseded
+) t
+GROUP BY t.project, t.experiment, t.step, t.validate, t.run
+ORDER BY max(max(t.newest_ns)) OVER (PARTITION BY t.project, t.experiment), t.project, t.experiment,
+    t.step NULLS LAST, t.validate, min(t.start_ns)
+"""
+"""By groups first, which tell how many samples there are and which of them teach nothing."""
+
+LIVE = """
+SELECT t.trajectory_id, t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate, t.name,
+    greatest(? - t.start_ns, 0) / 1e9 AS age_s,
+    o.current_op,
+    CASE WHEN o.op_start_ns IS NOT NULL THEN greatest(? - o.op_start_ns, 0) / 1e9 END AS op_age_s,
+    t.turns, t.tool_calls, t.worker, t._is_int
+FROM _listing t LEFT JOIN (
+    SELECT trajectory_id, arg_max(name, start_ns) AS current_op, max(start_ns) AS op_start_ns
+    FROM ops WHERE status = 'running' GROUP BY trajectory_id
+) o USING (trajectory_id)
+WHERE t.status = 'running' ORDER BY t.start_ns
+"""
+
+LOSSES = """
+SELECT project, experiment, step, worker, reason, sum(count)::BIGINT AS count
+FROM losses GROUP BY ALL ORDER BY project, experiment, step NULLS LAST, reason, worker
+"""
+
+UNMATCHED_SCORES = """
+SELECT trajectory_id, project, experiment, step, sample_index, rollout_n, validate, name, value, label, reason, terms,
+    time_ns, worker, run, sample_number IS NOT NULL AS _is_int
+FROM unmatched_scores ORDER BY time_ns, worker
+"""
+
+BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
+"""Reasons that somebody chose: a limit of samples, `rolltrace prune`, a retention policy."""
+
+LOST = f"(SELECT * FROM losses WHERE reason NOT IN ({', '.join(repr(each) for each in sorted(BY_CHOICE))}))"
+"""The rows of `losses` that nobody asked for, to be selected from."""
 
 _USUAL_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
 """Within experiments, the newest of which comes last."""
@@ -145,3 +239,81 @@ def _sort(store: Store, scope: Scope, also: str, ordered: str, paging: str, offs
         store.scope_of(keys),
         plain=True,
     )
+
+
+Listing = Literal["experiments", "steps", "groups", "trajectories"]
+_SUMS = "count(*) AS trajectories, avg(t.reward) FILTER (isfinite(t.reward)) AS reward_mean"
+_FIGURES = {
+    "experiments": f"t.project, t.experiment, count(DISTINCT t.step) AS steps, {_SUMS}",
+    "steps": f"t.project, t.experiment, t.step, t.validate, {_SUMS}",
+}
+"""These are no views of their own: their main figures, from their trajectories."""
+
+
+def listing_sql(listing: Listing, scope: Scope, order: str | None = None) -> str:
+    """The statement that gives the rows of a listing, its values and its filter written out.
+
+    With a filter, groups are those that hold such a trajectory, as in `group_page`.
+
+    Example:
+        >>> print(listing_sql("trajectories", Scope(step=3, where="reward < 0.5 and flag = 'truncated'"), "-reward"))
+        SELECT t.*
+        FROM trajectories t
+        WHERE t.step = 3
+          AND NOT t.superseded
+          AND (t.reward < 0.5 AND len([one_flag FOR one_flag IN t.flags IF one_flag = 'truncated']) > 0)
+        ORDER BY t."reward" DESC NULLS LAST
+
+    Raises:
+        FilterError: the filter cannot be understood.
+        QueryError: there is no such column to sort by.
+    """
+    if listing in _FIGURES:
+        place, values = conditions_of(project=scope.project, experiment=scope.experiment)
+        tests = [_filled(place, values), "NOT t.superseded"]
+        return _statement(f"SELECT {_FIGURES[listing]}\nFROM trajectories t", tests, "ALL", group="\nGROUP BY ALL")
+    conditions, values = conditions_of(
+        project=scope.project, experiment=scope.experiment, step=scope.step, sample_index=scope.sample_index,
+        validate=scope.validate,
+    )  # fmt: skip
+    predicate = compile_where(scope.where)
+    runs = choose_runs("t", scope.run, scope.all_runs, predicate.fields)
+    tests = [
+        _filled(conditions, values),
+        _filled(runs.sql, runs.parameters),
+        _filled(predicate.sql, predicate.parameters),
+    ]
+    if listing == "trajectories":
+        ordered = order and order_of(order, listing, TRAJECTORY_COLUMNS, (), TRAJECTORY_HEADERS)
+        return _statement("SELECT t.*\nFROM trajectories t", tests, ordered)
+    ordered = order and order_of(order, listing, GROUP_COLUMNS, (), GROUP_HEADERS)
+    matching = f"SELECT 1 FROM trajectories t WHERE {SAME_GROUP} AND {' AND '.join(_needed(tests))}"
+    return _statement(f"SELECT t.*\nFROM (SELECT * FROM groups g WHERE EXISTS ({matching})) t", [], ordered)
+
+
+def _statement(select: str, tests: Sequence[str], ordered: str | None, group: str = "") -> str:
+    needed = _needed(tests)
+    where = "\nWHERE " + "\n  AND ".join(needed) if needed else ""
+    return select + where + group + (f"\nORDER BY {ordered}" if ordered else "") + "\n"
+
+
+def _needed(tests: Sequence[str]) -> list[str]:
+    """Those that leave something out."""
+    return [test.removeprefix("true AND ") for test in tests if test != "true"]
+
+
+def _filled(sql: str, parameters: Sequence[Any]) -> str:
+    """SQL of ours, in which no text has a `?`, with its values in place."""
+    first, *rest = sql.split("?")
+    return first + "".join(f"{_literal(value)}{after}" for value, after in zip(parameters, rest, strict=True))
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"'{value}'::DOUBLE"
+    if isinstance(value, int | float):
+        return repr(value)
+    text = str(value).replace("'", "''")
+    return f"'{text}'"

@@ -9,17 +9,17 @@ from rolltrace.flags import FLAGS
 from rolltrace.query.bounds import bounded
 from rolltrace.query.events import Finding
 from rolltrace.query.groups import find_record, records_with_ops
+from rolltrace.query.listing import LOST
 from rolltrace.query.model import lists
 from rolltrace.query.model import trajectory as model
 from rolltrace.query.model.rows import listing_row, number, short_name, typed
 from rolltrace.query.op import Op
 from rolltrace.query.paging import cell_of
-from rolltrace.query.questions import LOST
 from rolltrace.query.scope import Row
-from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sequence import TokenSequence, policy_calls
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.values import as_object
+from rolltrace.query.views import IS_ROLLOUT
 from rolltrace.tables import links_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rolltrace.query.incomplete import Incomplete
-from rolltrace.query.questions import LOST
+from rolltrace.query.damage import Incomplete
+from rolltrace.query.listing import LOST
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -39,7 +39,7 @@ class StoreStatus:
     experiments: int
     running: int
     lost: int
-    """Records that are not there although nobody chose so: see `query.questions`."""
+    """Records that are not there although nobody chose so: see `query.listing`."""
     recording: bool
     """Some process writes into the store."""
     incomplete: Incomplete

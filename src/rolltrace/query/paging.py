@@ -12,15 +12,11 @@ import msgspec
 
 from rolltrace.errors import QueryError
 from rolltrace.pass_rule import PassMeaning
-from rolltrace.query.arguments import order_of, whole
 from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
-from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.result import IS_INT
-from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
-from rolltrace.query.scope import Row, Scope
-from rolltrace.query.score_views import IS_ROLLOUT
-from rolltrace.query.step_rows import TRUNCATED
+from rolltrace.query.scope import NO_OLDER_RUNS, OlderRuns, Row, Scope, order_of, whole
+from rolltrace.query.views import GROUP_COLUMNS, GROUP_KEY, IS_ROLLOUT, TRUNCATED
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

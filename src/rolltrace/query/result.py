@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rolltrace._arrow import pa
 from rolltrace.errors import MissingExtraError
-from rolltrace.query.incomplete import COMPLETE, Incomplete
-from rolltrace.query.plain import PlainTable
-from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
+from rolltrace.query.damage import COMPLETE, Incomplete
+from rolltrace.query.database import PlainTable
+from rolltrace.query.scope import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.values import tags_of
 from rolltrace.record import plain_text, text_width
 

@@ -10,13 +10,12 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.errors import QueryError
-from rolltrace.query.arguments import order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.model.lists import Match, Search, SearchHit, SearchStep
 from rolltrace.query.model.rows import listing_row, short_name, typed
 from rolltrace.query.model.store import OlderRuns
 from rolltrace.query.paging import read_key, write_key
-from rolltrace.query.scope import Row, Scope
+from rolltrace.query.scope import Row, Scope, order_of, whole
 from rolltrace.query.trajectory import summaries
 from rolltrace.tables import Place
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolltrace.errors import NotFoundError, QueryError
-from rolltrace.query.damage import Stored
+from rolltrace.query.damage import Incomplete, Stored, Teller
 from rolltrace.query.database import duckdb
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import Predicate, compile_where
-from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.nothing import Asked, explain, missing_values, unknown_name
 from rolltrace.query.result import Result
 from rolltrace.query.scope import Scope
@@ -38,7 +37,7 @@ class SqlStore:
         self._known_fields: set[str] = set()
         """Such as `term.format`: fields whose name occurs in the store."""
         self._known_terms: set[tuple[Any, ...]] = set()
-        """Reward terms that were found, each with its place: see `query.passes`."""
+        """Reward terms that were found, each with its place: see `query.scope`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"

@@ -28,9 +28,9 @@ from rolltrace.query.contents import (
     of_trajectories,
     pruning_of,
 )
+from rolltrace.query.database import PlainTable
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of, read_transitions
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
-from rolltrace.query.plain import PlainTable
 from rolltrace.query.result import IS_INT
 from rolltrace.query.values import Row, as_object, as_value, tags_of
 from rolltrace.tables import COORDINATES, OPS, PRUNED, TABLE_SCHEMAS
