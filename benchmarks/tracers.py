@@ -4,14 +4,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any, Protocol
 
 import rolltrace
-from rolltrace.capture import scope
-from rolltrace.journal import journal_folder, make_spare
 from rolltrace.record import OpKind
-from rolltrace.settings import Settings
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -41,24 +37,17 @@ class Plain:
 
 
 class Rolltrace:
-    """rolltrace, on (capture and journal, no drainer) or off.
+    """rolltrace, on (capture and journal, no drainer) or off."""
 
-    With `long_running`, the journal is as in the middle of a run: its files have their full size, and the drainer has
-    made the next ones ahead.
-    """
-
-    def __init__(self, *, on: bool = True, durable: bool = False, long_running: bool = False) -> None:
+    def __init__(self, *, on: bool = True, durable: bool = False) -> None:
         self._backend = "rolltrace" if on else None
         self._durable = durable
-        self._long_running = long_running
 
     @contextmanager
     def running(self) -> Iterator[None]:
         with scratch_folder() as store:
             rolltrace.init("bench", "hot-path", backend=self._backend, store=store, drain="off", durable=self._durable)
             try:
-                if self._long_running:
-                    self._grow_journal(Path(store))
                 yield
                 # A tracer that drops records is measured doing nothing.
                 stats = rolltrace.stats()
@@ -67,17 +56,6 @@ class Rolltrace:
             finally:
                 rolltrace.shutdown()
                 rolltrace.RolloutTraceConfig.reset()
-
-    def _grow_journal(self, store: Path) -> None:
-        folder, full_size = journal_folder(store), Settings().segment_bytes
-        while make_spare(folder, full_size):
-            pass
-        largest = 0
-        while largest < full_size:
-            with self.trajectory(sample_index=0, rollout_n=0):
-                pass
-            scope.recorder.sink.turn_over()  # type: ignore[union-attr]
-            largest = max(file.stat().st_size for file in folder.glob("*.seg"))
 
     def op(self, *, name: str, kind: OpKind) -> Decorator:
         return rolltrace.rollout_trace_op(name=name, kind=kind)

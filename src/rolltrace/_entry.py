@@ -83,7 +83,7 @@ def init(
         max_unsent_bytes: How much undrained journal may lie on the disk.
         segment_bytes: The size of one journal file.
         durable: Wait for the disk at the end of each trajectory.
-        journal_mode: "mmap", "append", or "auto" to find out.
+        journal_mode: Without effect; kept for calls written for earlier versions.
         share: Who may read and write a new store: "private" or "group".
         pass_term: What pass means: the reward term that must reach `pass_threshold`, or 1. Stored with the experiment.
         pass_threshold: What pass means: the least reward that passes, or the least value of `pass_term`.

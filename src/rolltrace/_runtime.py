@@ -82,7 +82,6 @@ class Runtime:
         return JournalWriter(
             settings.store,
             meta,
-            mode=settings.journal_mode,
             segment_bytes=settings.segment_bytes,
             max_unsent_bytes=settings.max_unsent_bytes,
             on_new_segment=self._see_to_draining,

@@ -227,7 +227,7 @@ class Settings:
     journal_mode: str = _setting(
         "auto",
         _one_of(*JOURNAL_MODES),
-        "`mmap` on local disks, `append` on network and FUSE file systems; `auto` finds out which",
+        "without effect: there is one way to write a journal; kept for configurations of earlier versions",
     )
 
     share: str | None = _setting(

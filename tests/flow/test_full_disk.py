@@ -19,10 +19,10 @@ TRACE_UNTIL_FULL = """
 import json, os, resource, sys
 import rolltrace
 
-store, mode, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+store, limit = sys.argv[1], int(sys.argv[2])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-rolltrace.init("p", "e", "rolltrace", store=store, journal_mode=mode, segment_bytes="1MiB", drain="off")
+rolltrace.init("p", "e", "rolltrace", store=store, segment_bytes="1MiB", drain="off")
 
 @rolltrace.rollout_trace_op
 def op(number, text):
@@ -38,9 +38,9 @@ os._exit(0)
 """
 
 
-def trace_until_full(store: Path, mode: str, limit: int = 0) -> dict[str, object]:
+def trace_until_full(store: Path, limit: int = 0) -> dict[str, object]:
     done = subprocess.run(
-        [sys.executable, "-c", TRACE_UNTIL_FULL, str(store), mode, str(limit)],
+        [sys.executable, "-c", TRACE_UNTIL_FULL, str(store), str(limit)],
         capture_output=True,
         text=True,
         check=False,
@@ -77,17 +77,15 @@ def assert_all_is_accounted_for(store: Path, told: dict[str, object]) -> None:
     assert on_disk == losses, "a reader sees the losses though the process never said goodbye"
 
 
-@pytest.mark.parametrize("mode", ["mmap", "append"])
-def test_a_full_disk_is_counted_and_does_not_kill(small_disk: Path, mode: str) -> None:
-    told = trace_until_full(small_disk / "store", mode)
+def test_a_full_disk_is_counted_and_does_not_kill(small_disk: Path) -> None:
+    told = trace_until_full(small_disk / "store")
     assert_all_is_accounted_for(small_disk / "store", told)
     some_ops = [item for _, item in read_journals(small_disk / "store") if isinstance(item.record, OpEnd)]  # type: ignore[union-attr]
     assert len(some_ops) > 50
 
 
-@pytest.mark.parametrize("mode", ["mmap", "append"])
-def test_a_file_size_limit_is_counted_and_does_not_kill(tmp_path: Path, mode: str) -> None:
-    told = trace_until_full(tmp_path, mode, limit=700_000)  # less than a segment
+def test_a_file_size_limit_is_counted_and_does_not_kill(tmp_path: Path) -> None:
+    told = trace_until_full(tmp_path, limit=700_000)  # less than a segment
     losses = told["losses"]
     assert isinstance(losses, dict)
     assert losses["disk_full"]

@@ -22,7 +22,6 @@ KILLS = {
     "asyncio": nightly(20, 2),
     "threads": nightly(30, 3),
     "forks": nightly(20, 2),
-    "spares": nightly(30, 3),
 }
 """How many processes, of each kind, are killed in one run of the suite."""
 
@@ -31,11 +30,9 @@ def payload(number: int) -> list[int]:
     return list(range(number, number + (number * 7919) % 3000))
 
 
-def killed_run(
-    store: Path, how: str, mode: str, chance: random.Random, until: Callable[[list[int]], bool] = bool
-) -> list[int]:
+def killed_run(store: Path, how: str, chance: random.Random, until: Callable[[list[int]], bool] = bool) -> list[int]:
     """Start a writer, kill its whole process group after a random number of ops, give the ops it said had returned."""
-    command = [sys.executable, str(SCRIPT), str(store), how, mode]
+    command = [sys.executable, str(SCRIPT), str(store), how]
     strict = {**os.environ, "ROLLTRACE_STRICT": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=strict) as writer:
         assert writer.stdout is not None
@@ -52,8 +49,7 @@ CASES = [(how, kill) for how, count in KILLS.items() for kill in range(count)]
 
 @pytest.mark.parametrize(("how", "kill"), CASES)
 def test_every_op_that_returned_survives_a_kill(tmp_path: Path, how: str, kill: int) -> None:
-    mode = "append" if kill % 5 == 1 else "mmap"
-    returned = killed_run(tmp_path, how, mode, random.Random(f"{how}{kill}"))
+    returned = killed_run(tmp_path, how, random.Random(f"{how}{kill}"))
 
     ended: dict[int, OpEnd] = {}
     started: set[int] = set()
@@ -77,12 +73,10 @@ def test_every_op_that_returned_survives_a_kill(tmp_path: Path, how: str, kill: 
     missing = [number for number in returned if number not in ended]
     assert missing == []
     assert all(op.op_id in started for op in ended.values())
-    for spare in tmp_path.glob("journal/*/*.spare"):
-        assert spare.read_bytes() == bytes(64 << 10), "one with a name is complete, and holds nothing"
 
 
 def test_a_killed_writer_leaves_abandoned_segments_and_says_so(tmp_path: Path) -> None:
-    killed_run(tmp_path, "plain", "mmap", random.Random(1))
+    killed_run(tmp_path, "plain", random.Random(1))
     states = [SegmentReader.open(path).state for path in journal_files(tmp_path)]
     assert states[-1] == "abandoned"
     # The next file is begun before the last is sealed: a kill between the two leaves both.
@@ -90,14 +84,14 @@ def test_a_killed_writer_leaves_abandoned_segments_and_says_so(tmp_path: Path) -
 
 
 def test_each_forked_child_writes_a_journal_of_its_own(tmp_path: Path) -> None:
-    killed_run(tmp_path, "forks", "mmap", random.Random(2), until=lambda said: len({n // 1_000_000 for n in said}) == 4)
+    killed_run(tmp_path, "forks", random.Random(2), until=lambda said: len({n // 1_000_000 for n in said}) == 4)
     writers = {SegmentReader.open(path).meta["writer"] for path in journal_files(tmp_path)}
     pids = {SegmentReader.open(path).meta["pid"] for path in journal_files(tmp_path)}
     assert len(writers) == len(pids) == 4
 
 
 def test_trajectories_that_ended_are_closed_in_the_journal(tmp_path: Path) -> None:
-    returned = killed_run(tmp_path, "plain", "mmap", random.Random(3))
+    returned = killed_run(tmp_path, "plain", random.Random(3))
     closed = sum(
         isinstance(item, Entry) and isinstance(item.record, TrajectoryEnd) for _, item in read_journals(tmp_path)
     )

@@ -13,8 +13,6 @@ from rolltrace.journal import Damage, Entry, JournalWriter, read_journals
 from rolltrace.record import OpEnd, TrajectoryEnd, decode_coordinates, decode_value
 from tests.power_cut import SimulatedDisk
 
-MODES = ["mmap", "append"]
-
 
 @rolltrace.rollout_trace_op
 def op(number: int, text: str) -> int:
@@ -38,16 +36,12 @@ def whole_trajectories(store: Path) -> set[int]:
 
 
 @pytest.mark.parametrize("names", ["synced", "all"])
-@pytest.mark.parametrize("mode", MODES)
 def test_a_durable_trajectory_is_on_the_disk_when_its_block_is_left(
     power: SimulatedDisk,
-    mode: str,
     names: str,
 ) -> None:
     store = power.folder / "deep" / "store"
-    rolltrace.init(
-        "p", "e", "rolltrace", store=store, drain="off", durable=True, segment_bytes="64KiB", journal_mode=mode
-    )
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", durable=True, segment_bytes="64KiB")
     for number in range(30):
         rollout(number)
         assert whole_trajectories(power.after_cut(names=names) / "deep" / "store") == set(range(number + 1))  # type: ignore[arg-type]
@@ -72,10 +66,9 @@ def test_without_durable_nothing_waits_for_the_disk(power: SimulatedDisk) -> Non
     assert len(power.points()) == 1
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_after_a_flush_without_drainer_everything_is_on_the_disk(power: SimulatedDisk, mode: str) -> None:
+def test_after_a_flush_without_drainer_everything_is_on_the_disk(power: SimulatedDisk) -> None:
     store = power.folder / "a" / "b" / "store"
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB", journal_mode=mode)
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB")
     for number in range(40):
         rollout(number)
     assert rolltrace.flush()

@@ -9,11 +9,8 @@ import asyncio
 import os
 import sys
 import threading
-import time
-from pathlib import Path
 
 import rolltrace
-from rolltrace.journal import journal_folder, make_spare
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -56,16 +53,9 @@ async def run_async(first: int) -> None:
     await asyncio.gather(*(rollout(first + k * 100_000) for k in range(8)))
 
 
-def make_spares(store: Path) -> None:
-    """As the drainer does, but without an end."""
-    while True:
-        if not make_spare(journal_folder(store), 64 << 10):
-            time.sleep(0.001)
-
-
 def main() -> None:
-    store, how, mode = sys.argv[1:4]
-    rolltrace.init("crash", how, "rolltrace", store=store, segment_bytes="64KiB", journal_mode=mode, drain="off")
+    store, how = sys.argv[1:3]
+    rolltrace.init("crash", how, "rolltrace", store=store, segment_bytes="64KiB", drain="off")
     if how == "plain":
         run(0)
     elif how == "threads":
@@ -76,9 +66,6 @@ def main() -> None:
         for k in range(1, 4):
             if os.fork() == 0:
                 run(k * 1_000_000)
-        run(0)
-    elif how == "spares":
-        threading.Thread(target=make_spares, args=(Path(store),), daemon=True).start()
         run(0)
     elif how == "asyncio":
         asyncio.run(run_async(0))

@@ -10,7 +10,7 @@ import pytest
 
 from rolltrace.errors import FormatError
 from rolltrace.journal import Damage, Entry, JournalWriter, SegmentReader, journal_files, read_journals
-from rolltrace.journal.segment import HEADER_BYTES, MappedSegment
+from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES, Segment
 from rolltrace.record import NOTHING, Blob, encode_record
 
 
@@ -111,12 +111,13 @@ def test_a_frame_inside_traced_data_is_not_taken_for_a_record(tmp_path: Path) ->
 
 
 def test_the_record_being_written_is_not_damage(tmp_path: Path) -> None:
-    segment = MappedSegment(tmp_path / "a.seg", 1 << 20, {})
+    segment = Segment(tmp_path / "a.seg", 1 << 20, {})
     segment.append(encode_record(Blob("1", "test", NOTHING, b"x")))
-    segment._map[segment.offset + 16 : segment.offset + 20] = b"half"  # the body is there, its length is not yet
+    with segment.path.open("ab") as file:
+        file.write(FRAME.pack(FRAME_MAGIC, 1, 100) + b"half")
     reader = SegmentReader.open(segment.path)
     assert [type(item) for item in reader] == [Entry]
-    segment._release()  # as a kill would leave it
+    segment.release()  # as a kill would leave it
     reader = SegmentReader.open(segment.path)
     assert reader.state == "abandoned"
     assert [type(item) for item in reader] == [Entry, Damage]

@@ -26,9 +26,9 @@ def numbers(stretch: Stretch | None) -> list[int]:
     return [msgspec.msgpack.decode(item.record.body)["number"] for item in entries]  # type: ignore[union-attr]
 
 
-@pytest.fixture(params=["mmap", "append"])
-def writer(request: pytest.FixtureRequest, tmp_path: Path) -> JournalWriter:
-    return JournalWriter(tmp_path, {"project": "p", "experiment": "e"}, mode=request.param, segment_bytes=64 << 10)
+@pytest.fixture
+def writer(tmp_path: Path) -> JournalWriter:
+    return JournalWriter(tmp_path, {"project": "p", "experiment": "e"}, segment_bytes=64 << 10)
 
 
 def follow(writer: JournalWriter, position: Position = Position()) -> JournalTail:  # noqa: B008 - immutable

@@ -18,13 +18,8 @@ from tests.draining import drain
 from .conftest import agent, search, start
 
 
-@pytest.fixture(params=["mmap", "append"])
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def test_each_refresh_shows_what_was_recorded_since(tmp_path: Path, mode: str) -> None:
-    start(tmp_path, journal_mode=mode)
+def test_each_refresh_shows_what_was_recorded_since(tmp_path: Path) -> None:
+    start(tmp_path)
     store = open_store(tmp_path)
     for number in range(1, 6):
         search("x")
@@ -32,8 +27,8 @@ def test_each_refresh_shows_what_was_recorded_since(tmp_path: Path, mode: str) -
         assert len(store.sql("FROM ops")) == number
 
 
-def test_an_end_of_the_writer_is_noticed(tmp_path: Path, mode: str) -> None:
-    start(tmp_path, journal_mode=mode)
+def test_an_end_of_the_writer_is_noticed(tmp_path: Path) -> None:
+    start(tmp_path)
     store = open_store(tmp_path)
     left_open = rolltrace.rollout_trace_attr(1, step=0)
     left_open.__enter__()

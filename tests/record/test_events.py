@@ -8,8 +8,6 @@ from msgspec import Raw
 
 from rolltrace.record import (
     NOTHING,
-    PAYLOAD_AT,
-    PAYLOAD_AT_HEAD,
     Blob,
     Coordinates,
     Error,
@@ -63,37 +61,16 @@ def test_a_field_added_by_a_newer_version_is_skipped(record: Record) -> None:
 def test_a_field_that_an_older_version_did_not_write_gets_its_default() -> None:
     end = OpEnd(ID, WHERE, 5, 0, "generate", "llm", 1, 2, "ok", None, NOTHING, NOTHING, "worker", "abc")
     fields = msgspec.msgpack.decode(encode_record(end), type=list[Raw])
-    older = decode_record(msgspec.msgpack.encode(fields[:-3]))
+    older = decode_record(msgspec.msgpack.encode(fields[:-2]))
     assert isinstance(older, OpEnd)
-    assert (older.thread, older.tokenizer, older.payload_at) == ("", "", b"")
+    assert (older.thread, older.tokenizer) == ("", "")
 
 
-def large_end(inputs: bytes, outputs: bytes, *, offsets: tuple[int, int, int] | None = None) -> bytes:
-    fields = [ID, WHERE, 5, 0, "generate", "llm", 1, 2, "ok", None]
-    head = b"\xdc\x00\x10" + b"".join(map(encode_record, ["op_end", *fields]))
-    at = len(head), len(head) + len(inputs), len(head) + len(inputs) + len(outputs)
-    return head + inputs + outputs + b"\xa6worker\xa0" + PAYLOAD_AT.pack(PAYLOAD_AT_HEAD, *(offsets or at))
-
-
-def test_a_large_end_is_read_by_its_offsets_as_it_would_be_without_them() -> None:
-    body = large_end(bytes(VALUE), encode_record("answer"))
-    end = decode_record(memoryview(body))
-    assert isinstance(end, OpEnd)
-    assert encode_record(end) == encode_record(msgspec.msgpack.decode(body, type=OpEnd))
-    assert (decode_value(end.outputs), end.thread) == ("answer", "worker")
-
-
-def test_offsets_that_cannot_be_are_not_believed() -> None:
-    for offsets in ((0, 0, 0), (9, 8, 7), (1 << 31, (1 << 31) + 1, 1 << 32 - 1)):
-        end = decode_record(large_end(bytes(VALUE), encode_record("answer"), offsets=offsets))
-        assert isinstance(end, OpEnd)
-        assert decode_value(end.outputs) == "answer"
-
-
-def test_the_payload_of_a_large_end_is_not_looked_at() -> None:
-    end = decode_record(large_end(b"\xc1\xc1", b"\x91" * 5000))
-    assert isinstance(end, OpEnd)
-    assert (bytes(end.inputs), len(end.outputs)) == (b"\xc1\xc1", 5000)
+def test_a_field_that_this_version_does_not_know_is_skipped() -> None:
+    end = OpEnd(ID, WHERE, 5, 0, "generate", "llm", 1, 2, "ok", None, NOTHING, NOTHING, "worker", "abc")
+    fields = msgspec.msgpack.decode(encode_record(end), type=list[Raw])
+    newer = msgspec.msgpack.encode([*fields, b"offsets", 7])
+    assert decode_record(memoryview(newer)) == end
 
 
 def test_a_payload_inside_a_record_is_the_value_that_was_there() -> None:

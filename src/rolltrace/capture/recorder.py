@@ -37,7 +37,7 @@ _MOST_BLOBS_REMEMBERED = 65_536
 
 
 class Sink(Protocol):
-    """Takes encoded records, each in one piece or several. Must not raise and must not wait."""
+    """Takes encoded records. Must not raise and must not wait."""
 
     records: int
     losses: Losses
@@ -45,9 +45,7 @@ class Sink(Protocol):
     @property
     def bytes(self) -> int: ...
 
-    def append(
-        self, body: builtins.bytes, step: int | None = None, rest: tuple[builtins.bytes | msgspec.Raw, ...] = ()
-    ) -> bool: ...
+    def append(self, body: builtins.bytes, step: int | None = None) -> bool: ...
     def lose(self, reason: str, step: int | None, count: int = 1) -> None: ...
     def sync(self) -> bool: ...
     def turn_over(self, older_than_sec: float = 0.0) -> int: ...

@@ -17,7 +17,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe_failure, status_of
-from rolltrace.record import NOTHING, PAYLOAD_AT, PAYLOAD_AT_HEAD, Error, Status, clean_text, encode_record
+from rolltrace.record import NOTHING, Error, OpKind, Status, clean_text, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 _MOST_INPUT_BYTES_AT_START = 4096
 """Inputs up to this size are also in the start record, so that they can be seen while the op runs."""
-_MOST_BYTES_COPIED_TWICE = 16 << 10
-"""Larger inputs and outputs go straight into the journal, not first into a record of their own: one copy less, but a
-microsecond more for the pieces. A drainer finds the payloads of such a record without a look at each item."""
-_EMPTY = Raw(b"")
-"""Encoded as nothing at all: what stands there follows after the record."""
 _main_thread = threading.main_thread().ident
 
 
@@ -39,7 +34,7 @@ class Span:
     """One traced call that is going on."""
 
     __slots__ = (
-        "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id",
+        "_end_tick", "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id",
         "parent_id", "tokenizer", "trajectory",
     )  # fmt: skip
 
@@ -56,6 +51,7 @@ class Span:
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.call = call
         self._recorder = self._token = None
+        self._end_tick = 0
         try:
             recorder = scope.recorder
             place = scope.current.get()
@@ -118,12 +114,17 @@ class Span:
         elif scope.current.get() is self:  # interrupted before the token was kept
             scope.current.set(None)
 
+    def stop(self) -> None:
+        """The call is over, and what it gave is said later: a batch gives the outputs of many ops at once."""
+        if self._recorder is not None:
+            self._end_tick = self._recorder.tick_ns()
+
     def returned(self, value: Any) -> None:
         """The call is over: record what it gave back, as it is now."""
         recorder = self._recorder
         if recorder is None:
             return
-        end_tick = recorder.tick_ns()
+        end_tick = self._end_tick or recorder.tick_ns()
         self._leave()
         try:
             select = self.call.select_outputs
@@ -146,40 +147,42 @@ class Span:
         if recorder.generation != self._generation:
             return  # this is a forked child; the op is its parent's to end
         try:
-            trajectory = self.trajectory
-            thread = "" if get_ident() == _main_thread else _thread_name()
+            call, start_ns = self.call, self._start_ns
+            end_ns = start_ns + end_tick - self._start_tick
             tokenizer = None if recorder.tokenizers is None else self.tokenizer
-            is_small = len(inputs) + len(outputs) <= _MOST_BYTES_COPIED_TWICE
-            record: tuple[Any, ...] = (
-                "op_end",
-                trajectory.trace_id,
-                trajectory.coordinates,
-                self.op_id,
-                self.parent_id,
-                self.call.name,
-                self.call.kind,
-                self._start_ns,
-                self._start_ns + end_tick - self._start_tick,
-                status,
-                error,
-                inputs if is_small else _EMPTY,
-                outputs if is_small else _EMPTY,
-                thread if is_small else _EMPTY,
-            )
-            if is_small:
-                if tokenizer is not None:
-                    record = (*record, tokenizer.mark)
-                recorder.append(encode_record(record), trajectory.step)
-            else:
-                body = encode_record((*record, _EMPTY, _EMPTY))
-                outputs_at = len(body) + len(inputs)
-                at = PAYLOAD_AT.pack(PAYLOAD_AT_HEAD, len(body), outputs_at, outputs_at + len(outputs))
-                end = encode_record(thread) + encode_record("" if tokenizer is None else tokenizer.mark) + at
-                recorder.append(body, trajectory.step, (inputs, outputs, end))
+            thread = "" if get_ident() == _main_thread else _thread_name()
+            write_op_end(
+                recorder, self.trajectory, self.op_id, self.parent_id, call.name, call.kind, start_ns, end_ns,
+                status, error, inputs, outputs, thread, "" if tokenizer is None else tokenizer.mark,
+            )  # fmt: skip
             if tokenizer is not None and tokenizer.decode is not None and recorder.tokenizers is not None:
-                recorder.tokenizers.decode(tokenizer.decode, trajectory, self.op_id, inputs, outputs)
+                recorder.tokenizers.decode(tokenizer.decode, self.trajectory, self.op_id, inputs, outputs)
         except Exception:
             caught("op end")
+
+
+def write_op_end(
+    recorder: Recorder,
+    trajectory: TrajectoryHandle,
+    op_id: int,
+    parent_id: int,
+    name: str,
+    kind: OpKind,
+    start_ns: int,
+    end_ns: int,
+    status: Status,
+    error: Error | None,
+    inputs: Raw,
+    outputs: Raw,
+    thread: str = "",
+    tokenizer: str = "",
+) -> None:
+    """Write the record of an op that is over: the one place that does."""
+    record = (
+        "op_end", trajectory.trace_id, trajectory.coordinates, op_id, parent_id, name, kind, start_ns, end_ns,
+        status, error, inputs, outputs, thread, tokenizer,
+    )  # fmt: skip
+    recorder.append(encode_record(record), trajectory.step)
 
 
 def _thread_name() -> str:

@@ -110,10 +110,10 @@ class FollowedJournal:
         position = -1 if self.is_new else self.position.encode()
         return JournalState(position, encode_open(self._open), self._past.dump(), self._losses, self.is_over)
 
-    def release(self, *, makes_spares: bool = False) -> None:
+    def release(self) -> None:
         """All that was shaped is in the tables: remove the files that are read to their end."""
         self.committed = self.position
-        self.tail.release(self.position, is_over=self.is_over, makes_spares=makes_spares)
+        self.tail.release(self.position, is_over=self.is_over)
 
     def shape(self, stretch: Stretch, rows: TableRows) -> None:
         """Make rows of a stretch."""

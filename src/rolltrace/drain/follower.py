@@ -71,19 +71,16 @@ class Follower:
         *,
         redactor: Redactor | None = None,
         folders: frozenset[Path] | None = None,
-        makes_spares: bool = False,
     ) -> None:
         """Args:
         store: The store, by its local folder.
         redactor: Takes secrets out; by default as the store says.
         folders: The journals of another host that is gone; by default those of this host.
-        makes_spares: Make journal files ahead, for writers that fill them.
         """
         self.store = store
         self._folders = own_folders(store) if folders is None else folders
         # What is remembered is beside the journals, for whoever drains them next.
         self._folder = journal_folder(store) if folders is None else min(folders)
-        self._makes_spares = makes_spares
         self._tables = TableStore(address_in(store))
         self._redactor = redactor or Redactor.of(store)
         self._memory = Memory(store)
@@ -304,7 +301,7 @@ class Follower:
         note_committed(self._folder, {name: journal.position.encode() for name, journal in self._journals.items()})
         for name in positions:
             if name in self._journals:
-                self._journals[name].release(makes_spares=self._makes_spares)
+                self._journals[name].release()
         self._forget_over()
 
     def _state(self, number: int) -> DrainState:

@@ -17,14 +17,13 @@ from rolltrace.files.access import (
     sync_path,
     write_problem,
 )
-from rolltrace.files.filesystem import can_map, file_lock, lock_now
+from rolltrace.files.filesystem import file_lock, lock_now
 from rolltrace.files.host import host_name, host_of, host_tag, tag_of
 from rolltrace.files.numbered import NumberedFiles
 from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
     "NumberedFiles",
-    "can_map",
     "check_inside",
     "check_store",
     "file_lock",

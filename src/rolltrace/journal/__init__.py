@@ -31,7 +31,6 @@ from rolltrace.journal.reader import (
     strange_files,
 )
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
-from rolltrace.journal.spare import make_spare, remove_spares
 from rolltrace.journal.tail import JournalTail, Position, Stretch, list_segments
 from rolltrace.journal.writer import JournalWriter, Losses
 
@@ -59,12 +58,10 @@ __all__ = [
     "journal_folder",
     "journal_folders",
     "list_segments",
-    "make_spare",
     "note_drainer",
     "note_undrained",
     "own_folders",
     "read_journals",
-    "remove_spares",
     "start_drainer",
     "start_wanted_drainer",
     "strange_files",

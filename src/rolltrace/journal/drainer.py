@@ -5,7 +5,6 @@ Nothing of the drainer itself is loaded here.
 
 from __future__ import annotations
 
-import mmap
 import os
 import subprocess
 import sys
@@ -16,9 +15,9 @@ from pathlib import Path
 
 from rolltrace._guard import caught
 from rolltrace.errors import StoreError
-from rolltrace.files import file_lock, lock_now, open_file, open_private
+from rolltrace.files import file_lock, lock_now, open_file
 from rolltrace.journal.place import journal_folder
-from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
+from rolltrace.journal.segment import HEADER_BYTES
 
 _DETACH = """
 import os, sys
@@ -139,15 +138,8 @@ def drainer_is_running(store: Path) -> bool | None:
 
 
 def undrained_bytes(path: Path) -> int:
-    """What the records of a journal file take. Its size says more: room is reserved ahead."""
-    offset = HEADER_BYTES
+    """What the records of a journal file take."""
     try:
-        with open_private(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            while offset + FRAME.size <= len(data):
-                magic, _, length = FRAME.unpack_from(data, offset)
-                if magic != FRAME_MAGIC or not length:
-                    break
-                offset = (offset + FRAME.size + length + 7) & ~7
-    except (OSError, ValueError):  # gone, not readable, empty
-        pass
-    return offset - HEADER_BYTES
+        return max(0, path.stat(follow_symlinks=False).st_size - HEADER_BYTES)
+    except OSError:  # gone, not readable
+        return 0

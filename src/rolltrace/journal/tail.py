@@ -15,7 +15,6 @@ from rolltrace.errors import FormatError
 from rolltrace.files import open_private
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live
 from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
-from rolltrace.journal.spare import make_spare_after
 from rolltrace.journal.writer import Losses
 
 _OFFSET_BITS = 40
@@ -152,15 +151,12 @@ class JournalTail:
         if later:
             self.position = Position(later[0] + 1, 0)
 
-    def release(self, position: Position, *, is_over: bool, makes_spares: bool = False) -> None:
+    def release(self, position: Position, *, is_over: bool) -> None:
         """Remove the segments that are committed: those before a position and, of a journal that is over, the one that
-        ends there; for a busy writer make others ahead."""
+        ends there."""
         for sequence in self._sequences():
-            if sequence < position.sequence or (is_over and sequence == position.sequence and position.offset):
-                if not _is_ours(self._path(sequence)):
-                    continue
-                if makes_spares:
-                    make_spare_after(self._path(sequence))
+            is_last = is_over and sequence == position.sequence and position.offset
+            if (sequence < position.sequence or is_last) and _is_ours(self._path(sequence)):
                 self._path(sequence).unlink(missing_ok=True)
 
     def _sequences(self) -> list[int]:

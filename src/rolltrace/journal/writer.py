@@ -18,15 +18,12 @@ from typing import Any
 
 from rolltrace import _guard
 from rolltrace.errors import StoreError
-from rolltrace.files import can_map, host_name, host_tag, lock_now, make_store, sync_path
-from rolltrace.journal import sigbus
+from rolltrace.files import host_name, host_tag, lock_now, make_store, sync_path
 from rolltrace.journal.place import choose_place, journal_folder, make_place, note_undrained
-from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Payload, Segment
-from rolltrace.journal.spare import spare_bytes
+from rolltrace.journal.segment import FRAME, HEADER_BYTES, Segment
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
-_FIRST_SEGMENT_BYTES = 256 << 10
 _MOST_UNSYNCED = 256
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -42,7 +39,6 @@ class JournalWriter:
         store: Path,
         meta: dict[str, Any],
         *,
-        mode: str = "auto",
         segment_bytes: int = 16 << 20,
         max_unsent_bytes: int = 8 << 30,
         on_new_segment: Callable[[], None] = lambda: None,
@@ -62,7 +58,6 @@ class JournalWriter:
             if not os.access(self.folder, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, "no permission to write", str(self.folder))
             _check_locks(self.folder)
-            mapped = can_map(self.folder) if mode == "auto" else mode == "mmap"
         except StoreError:
             raise
         except OSError as fault:
@@ -70,9 +65,6 @@ class JournalWriter:
                 f"cannot write to the store {str(store)!r}: {fault.strerror or fault}; "
                 "choose another folder with init(store=...) or ROLLTRACE_STORE"
             ) from fault
-        mapped = mapped and sigbus.supported
-        self.mode = "mmap" if mapped else "append"
-        self._kind: type[Segment] = MappedSegment if mapped else AppendedSegment
         self._meta = meta
         self._segment_bytes = segment_bytes
         self._max_unsent_bytes = max_unsent_bytes
@@ -83,11 +75,11 @@ class JournalWriter:
         # Re-entrant: a signal handler may trace while this thread is appending.
         self._lock = threading.RLock()
         self._busy = False
-        self._deferred: deque[tuple[builtins.bytes, int | None, tuple[Payload, ...]]] = deque()
+        self._deferred: deque[tuple[builtins.bytes, int | None]] = deque()
         now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         self.writer_id = f"{now}-{os.getpid()}-{os.urandom(4).hex()}-{host_tag()}"
         self._segment: Segment | None = None
-        self._append_to_segment: Callable[[builtins.bytes, tuple[Payload, ...]], bool] = _no_segment
+        self._append_to_segment: Callable[[builtins.bytes], bool] = _no_segment
         self._sealed_bytes = 0
         self._segment_losses: Losses = {}
         self._records_before = 0
@@ -109,19 +101,20 @@ class JournalWriter:
         segment = self._segment
         return self._sealed_bytes + (segment.used_bytes if segment is not None else 0)
 
-    def append(self, body: builtins.bytes, step: int | None = None, rest: tuple[Payload, ...] = ()) -> bool:
-        """Save one record, `body` and then `rest`; False when it was lost, which is then counted."""
+    def append(self, body: builtins.bytes, step: int | None = None) -> bool:
+        """Save one record; False when it was lost, which is then counted."""
         with self._lock:
             if self._busy:  # we are inside a signal handler or finaliser that interrupted an append
-                self._deferred.append((body, step, rest))
+                self._deferred.append((body, step))
                 return True
             self._busy = True
             try:
-                if not self._append_to_segment(body, rest) and not self._append_to_next(body, step, rest):
+                if not self._append_to_segment(body) and not self._append_to_next(body, step):
                     return False
                 self.records += 1
                 return True
             except OSError as fault:
+                self._append_to_segment = _no_segment
                 self._retry_at, self._retry_reason = time.monotonic() + _RETRY_SEC, _reason(fault)
                 self._lose(self._retry_reason, step, fault)
                 return False
@@ -130,7 +123,7 @@ class JournalWriter:
                 if self._deferred:
                     self.append(*self._deferred.popleft())
 
-    def _append_to_next(self, body: builtins.bytes, step: int | None, rest: tuple[Payload, ...]) -> bool:
+    def _append_to_next(self, body: builtins.bytes, step: int | None) -> bool:
         if self._closed:
             self._lose("after_shutdown", step)
             return False
@@ -138,20 +131,19 @@ class JournalWriter:
         if now < self._retry_at:
             self._lose(self._retry_reason, step)
             return False
-        size = len(body) + sum(map(len, rest))
-        self._turn_over(max(self._next_capacity(), HEADER_BYTES + FRAME.size + size + 8), now)
-        return self._append_to_segment(body, rest)
+        self._turn_over(now, HEADER_BYTES + FRAME.size + len(body) + 8)
+        return self._append_to_segment(body)
 
-    def _turn_over(self, capacity: int, now: float) -> None:
+    def _turn_over(self, now: float, needed: int = 0) -> None:
         """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
         that is gone."""
+        capacity = max(self._segment_bytes, needed)
         if not self.folder.is_dir():  # somebody has removed it
             make_place(self._store, self.folder)
             self._unsynced_folders.update(self._folders)
-        unsent_bytes, spare = self._look_around(capacity)
-        if unsent_bytes + capacity > self._max_unsent_bytes:
+        if self._undrained_bytes() + capacity > self._max_unsent_bytes:
             raise _JournalFull
-        fresh = self._open_next(capacity, spare)
+        fresh = self._open_next(capacity)
         before, self._segment, self._segment_losses = self._segment, fresh, {}
         records, self._records_before = self.records - self._records_before, self.records
         self._append_to_segment = fresh.append
@@ -177,25 +169,21 @@ class JournalWriter:
             tells = self._segment is not None and (self._segment.used_bytes or self._segment_losses)
             if tells and not self._busy and now - self._opened_at >= older_than_sec:
                 try:
-                    self._turn_over(self._next_capacity(), now)
+                    self._turn_over(now)
                 except OSError:
                     pass  # no room for another: this one is good until there is
             return self._sequence - 1
-
-    def _next_capacity(self) -> int:
-        """Small at first: a process that records little and is killed leaves all the space it reserved behind."""
-        return min(self._segment_bytes, _FIRST_SEGMENT_BYTES << 2 * min(self._sequence, 16))
 
     def sealed_files(self) -> list[Path]:
         """The files of this writer that wait to be drained."""
         current = self._segment.path if self._segment is not None else None
         return [path for path in sorted(self.folder.glob(f"{self.writer_id}-*.seg")) if path != current]
 
-    def _open_next(self, capacity: int, spare: Path | None) -> Segment:
+    def _open_next(self, capacity: int) -> Segment:
         path = self.folder / f"{self.writer_id}-{self._sequence:06d}.seg"
         meta = {**self._meta, "writer": self.writer_id, "sequence": self._sequence, "pid": os.getpid()}
         meta.update(host=host_name(), created_ns=time.time_ns())
-        segment = self._kind(path, capacity, meta, spare)
+        segment = Segment(path, capacity, meta)
         self._sequence += 1
         self._unsynced.append(path)
         self._unsynced_folders.add(self.folder)
@@ -203,27 +191,23 @@ class JournalWriter:
             self._unsynced = [each for each in self._unsynced if each.exists()]  # the others are drained
         return segment
 
-    def _look_around(self, capacity: int) -> tuple[int, Path | None]:
-        """What all journals of this host take on disk, and a file of this size that was made ahead, if there is one."""
-        total, spare = 0, None
+    def _undrained_bytes(self) -> int:
+        """What all journals of this host take on disk."""
+        total = 0
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                if size := spare_bytes(entry.name):
-                    if size == capacity and self.mode == "mmap" and entry.is_file(follow_symlinks=False):
-                        spare = Path(entry.path)
-                    continue
                 try:
-                    total += entry.stat().st_blocks * 512
+                    total += entry.stat().st_size
                 except FileNotFoundError:  # drained while we look
                     continue
-        return total, spare
+        return total
 
     def lose(self, reason: str, step: int | None, count: int = 1) -> None:
         """Count records that never got as far as the journal, such as one over a sampling limit."""
         with self._lock:
             if self._segment is None and not self._closed and not self._busy:
                 try:
-                    self._turn_over(self._next_capacity(), time.monotonic())  # losses are kept in a segment's header
+                    self._turn_over(time.monotonic())  # losses are kept in a segment's header
                 except OSError:
                     pass
             self._lose(reason, step, count=count)
@@ -294,7 +278,7 @@ class JournalWriter:
         The lock may be held by a thread that does not exist here, so it is replaced, not taken.
         """
         if self._segment is not None:
-            self._segment.abandon()
+            self._segment.release()
         self._begin()
 
 
@@ -342,7 +326,7 @@ def _reason(fault: OSError) -> str:
     return "disk_full" if fault.errno in _NO_SPACE else "journal_error"
 
 
-def _no_segment(body: bytes, rest: tuple[Payload, ...]) -> bool:
+def _no_segment(body: bytes) -> bool:
     return False
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from rolltrace._guard import caught, logger
 from rolltrace.drain import Follower
 from rolltrace.errors import OutageError
-from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_drainer, note_undrained, remove_spares
+from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_drainer, note_undrained
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
 from rolltrace.keeper.upkeep import Upkeep, settle_steps
@@ -60,7 +60,7 @@ def follow(
     """
     plugins = PluginChecks(store)
     senders = SenderProcesses(store, threads=threads)
-    follower = Follower(store, makes_spares=True)
+    follower = Follower(store)
     upkeep = Upkeep(store)
     last_news = time.monotonic()
     next_at = 0.0
@@ -82,7 +82,6 @@ def follow(
         upkeep.turn(news=news > 0)
         idle = now - last_news > (idle_sec if journal_files(store) else idle_sec / 10)
         if idle and not upkeep.waits:
-            remove_spares(journal_folder(store))
             return
         if ended is not None and ended.is_set():
             upkeep.wait()

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from rolltrace.record.decode import decode_value
     from rolltrace.record.events import (
         NOTHING,
-        PAYLOAD_AT,
-        PAYLOAD_AT_HEAD,
         Blob,
         Error,
         Event,
@@ -79,7 +77,7 @@ _LATER, __getattr__ = load_later(
     __name__,
     {
         "decode": "decode_value",
-        "events": "Blob Error Event NOTHING OpEnd OpStart PAYLOAD_AT PAYLOAD_AT_HEAD Record "
+        "events": "Blob Error Event NOTHING OpEnd OpStart Record "
         "TrajectoryEnd TrajectoryStart decode_coordinates "
         "decode_record encode_record",
         "growing": "Growing Rest common_prefix",
@@ -113,8 +111,6 @@ __all__ = [
     "NOTHING",
     "OP_KINDS",
     "OWN_PROCESS",
-    "PAYLOAD_AT",
-    "PAYLOAD_AT_HEAD",
     "POINTER",
     "SCORES",
     "SPANS",

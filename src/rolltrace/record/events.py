@@ -8,22 +8,13 @@ old readers skip them, new readers fill them in.
 
 from __future__ import annotations
 
-import struct
-
 import msgspec
 from msgspec import Raw
-from msgspec.structs import force_setattr
 
 from rolltrace.record.schema import Coordinates
 
 NOTHING = Raw(b"\xc0")
 """An absent payload: msgpack nil."""
-PAYLOAD_AT = struct.Struct("<2s3I")
-"""The last bytes of a large end: how bytes of this length begin in msgpack, and three offsets in the record."""
-PAYLOAD_AT_HEAD = b"\xc4\x0c"
-_LARGE_END = b"\xdc\x00\x10\xa6op_end"
-"""How an end with all its fields begins: a list of 16 items, the first of which is the tag."""
-_ABSENT = bytes(NOTHING)
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -101,11 +92,6 @@ class OpEnd(_Record, tag="op_end", frozen=True):
     """Name of the thread, when it is not the main one."""
     tokenizer: str = ""
     """Fingerprint of the tokenizer of its tokens; `own-process` when a `text` event will tell their text."""
-    payload_at: bytes = b""
-    """Of a large record: where its inputs and its outputs begin and where those end, as `PAYLOAD_AT` has it.
-
-    With this nobody has to step over a prompt of 30,000 tokens, one after the other, to find what stands behind it.
-    """
 
 
 class Event(_Record, tag="event", frozen=True):
@@ -144,13 +130,6 @@ def decode_record(body: bytes | memoryview) -> Record:
     Raises:
         msgspec.DecodeError: the bytes are no record of this version.
     """
-    if body[: len(_LARGE_END)] == _LARGE_END and len(body) > len(_LARGE_END) + PAYLOAD_AT.size:
-        head, inputs_at, outputs_at, end = PAYLOAD_AT.unpack_from(body, len(body) - PAYLOAD_AT.size)
-        if head == PAYLOAD_AT_HEAD and inputs_at < outputs_at < end < len(body):
-            record = _decoder.decode(b"".join((body[:inputs_at], _ABSENT, _ABSENT, body[end:])))
-            force_setattr(record, "inputs", Raw(body[inputs_at:outputs_at]))
-            force_setattr(record, "outputs", Raw(body[outputs_at:end]))
-            return record
     return _decoder.decode(body)
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
-
 from rolltrace.capture import Recorder, follow_threads, scope
 from rolltrace.journal import JournalWriter, Losses
 from rolltrace.record import (
@@ -38,12 +36,10 @@ class MemorySink:
     def __init__(self) -> None:
         self.start_over_in_child()
 
-    def append(
-        self, body: builtins.bytes, step: int | None = None, rest: tuple[builtins.bytes | Raw, ...] = ()
-    ) -> bool:
-        self.bodies.append(b"".join((body, *rest)))
+    def append(self, body: builtins.bytes, step: int | None = None) -> bool:
+        self.bodies.append(body)
         self.records += 1
-        self.bytes += len(self.bodies[-1])
+        self.bytes += len(body)
         return True
 
     def lose(self, reason: str, step: int | None, count: int = 1) -> None:
