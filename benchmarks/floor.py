@@ -1,8 +1,8 @@
 """The floor: encode every payload once, copy the bytes once, and do nothing else.
 
 Two places to copy to. `fresh_file` is what any journal must pay: one write to the end of a file. `warm_memory` is a
-buffer used over and over, which stays in the CPU's cache and survives no kill; it shows how much of the first figure belongs
-to the kernel.
+buffer used over and over, which stays in the CPU's cache and survives no kill; it shows how much of the first figure
+belongs to the kernel.
 """
 
 import os

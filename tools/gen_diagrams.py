@@ -75,7 +75,7 @@ DATA_FLOW = diagram(
             ("arguments and result become", "bytes at once: microseconds,", "no thread, no network"),
         ),
         Arrow(((141, 148), (141, 198))),
-        Box(16, 334, 250, 56, "journal", ("memory-mapped file, local disk, 0600",), "kept"),
+        Box(16, 334, 250, 56, "journal", ("file on a local disk, 0600",), "kept"),
         Arrow(((141, 292), (141, 332))),
         Box(316, 16, 300, 300, "drainer (one per host and store)", (), "place"),
         Box(
