@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rolltrace.query import NotFoundError, bounded, branch_of, changes_between
-from rolltrace.query.bounds import MOST_TOTAL
+from rolltrace.query.values import MAX_TOTAL
 
 
 @pytest.mark.parametrize("value", [None, True, 3, -2.5, "text", [], {}, {"a": [1, {"b": None}]}, "中文 🎉"])
@@ -40,7 +40,7 @@ def test_long_things_are_stubs_with_their_size() -> None:
     ],
 )  # fmt: skip
 def test_whatever_comes_is_bounded(value: Any) -> None:
-    assert len(json.dumps(bounded(value))) < 4 * MOST_TOTAL
+    assert len(json.dumps(bounded(value))) < 4 * MAX_TOTAL
 
 
 def test_what_is_very_deep_ends() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from rolltrace.view.guesses import Guesses
 from rolltrace.view.limits import FREE_GUESSES, GUESSES_SEC, MOST_ADDRESSES, MOST_SLOWED
+from rolltrace.view.security import Guesses
 
 TOKEN = "a-token-of-some-length"
 Serve = Callable[..., httpx.Client]

@@ -17,7 +17,6 @@ from rolltrace.errors import (
 from rolltrace.pass_rule import PassMeaning, PassRule
 
 if TYPE_CHECKING:
-    from rolltrace.query.bounds import bounded, branch_of, whole_value
     from rolltrace.query.columns import COLUMNS as COLUMNS
     from rolltrace.query.columns import FILTER_HEADERS as FILTER_HEADERS
     from rolltrace.query.columns import GROUP_FILTER_HEADERS as GROUP_FILTER_HEADERS
@@ -58,21 +57,18 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
     from rolltrace.query.groups import group_record_list as group_record_list
-    from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
-    from rolltrace.query.jump import jump_targets
     from rolltrace.query.limits import Limit
     from rolltrace.query.limits import check_limit as check_limit
     from rolltrace.query.listing import BY_CHOICE as BY_CHOICE
     from rolltrace.query.listing import listing_sql
     from rolltrace.query.op import Op, OpTokens, TokenUsage
-    from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of
     from rolltrace.query.outline import detail_of as detail_of
+    from rolltrace.query.outline import ops_of, outline_of
     from rolltrace.query.outline import same_sample as same_sample
-    from rolltrace.query.overview import experiment_overview, experiment_states, store_status
+    from rolltrace.query.overview import Pulse as Pulse
+    from rolltrace.query.overview import experiment_overview, experiment_states, pulse_of, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
-    from rolltrace.query.pulse import Pulse as Pulse
-    from rolltrace.query.pulse import pulse_of
     from rolltrace.query.result import Result
     from rolltrace.query.scope import NO_OLDER_RUNS as NO_OLDER_RUNS
     from rolltrace.query.scope import OlderRuns, Scope
@@ -81,12 +77,12 @@ if TYPE_CHECKING:
     from rolltrace.query.scope import verdicts_of as verdicts_of
     from rolltrace.query.scoring import label_body as label_body
     from rolltrace.query.scoring import login_name as login_name
-    from rolltrace.query.search import search_text
+    from rolltrace.query.search import jump_targets, search_text
     from rolltrace.query.sequence import TokenSequence, token_sequence
-    from rolltrace.query.trajectory import Trajectory
+    from rolltrace.query.trajectory import Place, Trajectory, find_trajectory
     from rolltrace.query.trajectory import read_whole as read_whole
     from rolltrace.query.values import Row as Row
-    from rolltrace.query.values import changes_between
+    from rolltrace.query.values import bounded, branch_of, changes_between, whole_value
     from rolltrace.query.values import restore as restore
     from rolltrace.query.views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.views import GROUP_KEY as GROUP_KEY
@@ -95,7 +91,6 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "bounds": "bounded branch_of whole_value",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
         "comparison": "Comparison Parting TokenDivergence ToolCall ToolDivergence Turn TurnRow compare side_by_side",
         "completion": "complete_filter",
@@ -109,23 +104,21 @@ _LATER, __getattr__ = load_later(
         "filter_fields": "TERM",
         "filters": "MOST_ITEMS compile_where",
         "finished": "Read read_finished sizes survey",
-        "groups": "group_record_list record_rows",
+        "groups": "group_record_list",
         "images": "read_image",
-        "jump": "jump_targets",
         "limits": "Limit check_limit",
         "listing": "BY_CHOICE listing_sql",
         "op": "Op OpTokens TokenUsage",
-        "outline": "Place detail_of find_trajectory ops_of outline_of same_sample",
-        "overview": "experiment_overview experiment_states store_status",
+        "outline": "detail_of ops_of outline_of same_sample",
+        "overview": "Pulse experiment_overview experiment_states pulse_of store_status",
         "paging": "Page group_page trajectory_page",
-        "pulse": "Pulse pulse_of",
         "result": "Result",
         "scope": "NO_OLDER_RUNS OlderRuns Scope column_of sorted_by verdicts_of",
         "scoring": "label_body login_name",
-        "search": "search_text",
+        "search": "jump_targets search_text",
         "sequence": "TokenSequence token_sequence",
-        "trajectory": "Trajectory read_whole",
-        "values": "Row changes_between restore",
+        "trajectory": "Place Trajectory find_trajectory read_whole",
+        "values": "Row bounded branch_of changes_between restore whole_value",
         "views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
     },
 )

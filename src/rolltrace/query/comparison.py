@@ -14,17 +14,17 @@ from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
-from rolltrace.query.bounds import bounded
 from rolltrace.query.columns import COLUMNS
 from rolltrace.query.contents import Pruning
 from rolltrace.query.conversation import messages_of_trajectory, shorten
-from rolltrace.query.model import comparison as model
+from rolltrace.query.model import trajectory as model
 from rolltrace.query.model.rows import listing_row
 from rolltrace.query.model.trajectory import Message
 from rolltrace.query.op import Op, OpTokens
 from rolltrace.query.scope import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.sequence import TokenSequence
 from rolltrace.query.trajectory import Trajectory
+from rolltrace.query.values import bounded
 
 ATTRIBUTES = tuple(column.name for column in COLUMNS if column.comparable)
 """What `Comparison.attributes` looks at."""
@@ -107,19 +107,14 @@ class Comparison:
     """What `Store.compare` and `Store.compare_group` give."""
 
     trajectories: list[Trajectory]
-    """Those that were compared, in the order given."""
     turns: list[TurnRow]
-    """Turn by turn, one row each."""
     first_diverging_turn: int | None
     """Index of the first turn that differs; None if none does."""
     first_diverging_token: TokenDivergence | None
-    """The first token, or character, of the replies that differs."""
     first_diverging_tool_call: ToolDivergence | None
-    """The first tool call that differs in name or arguments."""
     attributes: dict[str, list[Any]]
     """Those that differ: name -> one value per trajectory."""
     scores: dict[str, list[float | str | None]]
-    """The newest of each score, those that differ."""
     best: int
     """Which trajectory has the highest reward; the first, if none has any."""
     partings: list[Parting]

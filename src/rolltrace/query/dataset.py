@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.errors import ConfigError, NotFoundError, QueryError, StoreError
+from rolltrace.errors import ConfigError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
 from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning
-from rolltrace.query.groups import group_question, record_with_prefix, records_of, records_where
+from rolltrace.query.groups import group_question, records_of, records_where
 from rolltrace.query.listing import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES, list_trajectories
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.scope import OlderRuns, Scope, choose_runs, conditions_of, pass_meanings, resolve_rule, whole
@@ -158,19 +158,9 @@ class Store(SqlStore):
         Raises:
             QueryError: no trajectory has this id, or several begin with it.
         """
-        from rolltrace.query.trajectory import read_whole, summaries  # whoever lists needs no trajectory
+        from rolltrace.query.trajectory import read_one  # whoever lists needs no trajectory
 
-        try:
-            full_id, step = self._find(trajectory_id)
-        except NotFoundError:
-            record = record_with_prefix(self, trajectory_id)
-            if record is None:
-                raise
-            return record
-        whole_trajectory = next(read_whole(self, summaries(self, [full_id], step), step), None)
-        if whole_trajectory is None:  # pruned since we found it
-            raise NotFoundError(f"trajectory {full_id} no longer exists")
-        return whole_trajectory.trajectory
+        return read_one(self, trajectory_id)
 
     def group(
         self,

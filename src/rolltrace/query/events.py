@@ -52,9 +52,7 @@ class Score(_Fields):
     value: float | None
     """The number; None if it is a label."""
     terms: dict[str, Any] | None = None
-    """The parts it is made of."""
     time_ns: int = 0
-    """When it was given, nanoseconds since 1970."""
     label: str | None = None
     """Text instead of a number: a fate, a label, a note."""
     reason: str | None = None
@@ -76,9 +74,7 @@ class Transition(_Fields):
     """One environment step."""
 
     op_id: int | None
-    """The op in which it was recorded."""
     time_ns: int
-    """Nanoseconds since 1970."""
     trace: Any
     """prompt, policy_response, reward_data, env_state, extra, as far as they were recorded."""
     reward: float | None = None
@@ -92,7 +88,6 @@ class Transition(_Fields):
     amends: bool = False
     """It changes a step that is not there."""
     turn: int | None = None
-    """Which one."""
     earlier: list[dict[str, Any]] = field(default_factory=list)
     """What amendments replaced, the oldest first: `time_ns`, when, and each value as it was before."""
 
@@ -102,11 +97,8 @@ class Note(_Fields):
     """A note, or a change of tags."""
 
     event: str
-    """`note` or `tag`."""
     op_id: int | None
-    """The op in which it was made."""
     time_ns: int
-    """Nanoseconds since 1970."""
     body: Any
     """Of a note: `text` and `fields`. Of a change of tags: the tags."""
 
@@ -131,9 +123,7 @@ class Finding(_Fields):
     op_id: int | None
     """The op that has it; None if it is the trajectory's."""
     time_ns: int
-    """When that op or the trajectory began, nanoseconds since 1970."""
     detail: Any
-    """What was seen."""
 
 
 def labels_of(scores: list[Score]) -> list[Score]:

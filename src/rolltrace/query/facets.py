@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolltrace.query.filter_lexer import full_quote
 from rolltrace.query.model.lists import Count, Facet, Facets, Histogram
@@ -16,40 +16,31 @@ if TYPE_CHECKING:
 
 HISTOGRAMS = ("reward", "response_tokens", "turns", "duration_s")
 _BINS = 20
-_MOST_VALUES = 20
-_MOST_TAGS = 12
-_LONGEST_VALUE = 200
+_MAX_VALUES = 20
+_MAX_TAGS = 12
+_MAX_VALUE_CHARS = 200
 
 _COUNTS = f"""
-SELECT field, value, n, more FROM (
-    SELECT field, value, count(*) AS n,
-        row_number() OVER (PARTITION BY field ORDER BY count(*) DESC, value) AS place,
-        count(*) OVER (PARTITION BY field) AS more
-    FROM (
-        SELECT 'status' AS field, status AS value FROM selected
-        UNION ALL SELECT 'fate', fate FROM selected
-        UNION ALL SELECT 'flag', unnest(flags) FROM selected
-        UNION ALL SELECT 'label', unnest(labels) FROM selected
-        UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
-        UNION ALL SELECT 'passed', _passed::VARCHAR FROM ({{judged}})
-        UNION ALL SELECT 'tool', name FROM (
-            SELECT DISTINCT s.trajectory_id, s.name FROM ops s SEMI JOIN selected USING (trajectory_id)
-            WHERE s.kind = 'tool'
-        )
-    ) WHERE value IS NOT NULL AND length(value) <= {_LONGEST_VALUE} GROUP BY field, value
-) WHERE place <= {_MOST_VALUES} ORDER BY n DESC, value
+SELECT field, value, count(*) AS n, count(*) OVER (PARTITION BY field) AS more
+FROM ({{values}}) WHERE value IS NOT NULL AND length(value) <= {_MAX_VALUE_CHARS} GROUP BY field, value
+QUALIFY row_number() OVER (PARTITION BY field ORDER BY count(*) DESC, value) <= {_MAX_VALUES} ORDER BY n DESC, value
 """
-_TAGS = f"""
-SELECT field, value, n, more FROM (
-    SELECT field, value, count(*) AS n,
-        row_number() OVER (PARTITION BY field ORDER BY count(*) DESC, value) AS place,
-        count(*) OVER (PARTITION BY field) AS more
-    FROM (
-        SELECT field, json_extract(tags, '/' || replace(replace(field, '~', '~0'), '/', '~1'))::VARCHAR AS value
-        FROM (SELECT tags, unnest(json_keys(tags)) AS field FROM selected WHERE tags IS NOT NULL)
-    ) WHERE value IS NOT NULL AND value[1] NOT IN ('{{', '[') AND length(value) <= {_LONGEST_VALUE}
-    GROUP BY field, value
-) WHERE place <= {_MOST_VALUES} ORDER BY n DESC, value
+_FIELDS = """
+SELECT 'status' AS field, status AS value FROM selected
+UNION ALL SELECT 'fate', fate FROM selected
+UNION ALL SELECT 'flag', unnest(flags) FROM selected
+UNION ALL SELECT 'label', unnest(labels) FROM selected
+UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
+UNION ALL SELECT 'passed', _passed::VARCHAR FROM ({judged})
+UNION ALL SELECT 'tool', name FROM (
+    SELECT DISTINCT s.trajectory_id, s.name FROM ops s SEMI JOIN selected USING (trajectory_id) WHERE s.kind = 'tool'
+)
+"""
+_TAGS = """
+SELECT * FROM (
+    SELECT field, json_extract(tags, '/' || replace(replace(field, '~', '~0'), '/', '~1'))::VARCHAR AS value
+    FROM (SELECT tags, unnest(json_keys(tags)) AS field FROM selected WHERE tags IS NOT NULL)
+) WHERE value[1] NOT IN ('{', '[')
 """
 
 
@@ -60,17 +51,17 @@ def facets_of(store: Store, scope: Scope) -> Facets:
         name: [] for name in ("status", "passed", "flag", "label", "tool", "fate", "validate")
     }
     judged = judged_select(store._engine.pass_rules, scope.rule, "selected")
-    for row in selected.ask(store, _COUNTS.format(judged=judged)):
+    for row in selected.ask(store, _COUNTS.format(values=_FIELDS.format(judged=judged))):
         by_field[row["field"]].append({**row, "where": _where(row["field"], row["value"])})
     tags: dict[str, list[Row]] = {}
-    for row in selected.ask(store, _TAGS):
+    for row in selected.ask(store, _COUNTS.format(values=_TAGS)):
         value = json.loads(row["value"])
         if value is not None:
             text = value if isinstance(value, str) else row["value"]
             tag = f"tag.{_name(row['field'])}"
             condition = f"{tag} = {full_quote(value)}"
             tags.setdefault(tag, []).append({**row, "value": text, "where": condition})
-    frequent = sorted(tags, key=lambda tag: -sum(row["n"] for row in tags[tag]))[:_MOST_TAGS]
+    frequent = sorted(tags, key=lambda tag: -sum(row["n"] for row in tags[tag]))[:_MAX_TAGS]
     every = {**by_field, **{tag: tags[tag] for tag in frequent}}
     histograms, total = _histograms(store, selected)
     facets = [_facet(field, rows) for field, rows in every.items() if rows]
@@ -101,32 +92,33 @@ def _histograms(store: Store, selected: Selected) -> tuple[list[Histogram], int]
         for name in HISTOGRAMS
     )
     (row,) = selected.ask(store, f"SELECT count(*) AS total, {figures} FROM {{rows}}")
-    with_values = [name for name in HISTOGRAMS if row[f"{name}_min"] is not None]
-    edges = {name: _edges(name, float(row[f"{name}_min"]), float(row[f"{name}_max"])) for name in with_values}
-    bins: dict[str, dict[int, int]] = {name: {} for name in with_values}
-    if with_values:
-        parts = []
-        parameters: list[Any] = []
-        for name in with_values:
-            low, width, last = edges[name][0], edges[name][1] - edges[name][0], len(edges[name]) - 2
-            parts.append(
-                f"SELECT '{name}' AS field, greatest(0, least({last}, floor(({name} - ?) / ?)))::INT AS bin, "
-                f"count(*) AS n FROM selected WHERE isfinite({name}::DOUBLE) GROUP BY bin"
-            )
-            parameters += [low, width]
-        for counts in selected.ask(store, " UNION ALL ".join(parts), *parameters):
-            bins[counts["field"]][counts["bin"]] = counts["n"]
+    edges = {
+        name: _edges(name, float(row[f"{name}_min"]), float(row[f"{name}_max"]))
+        for name in HISTOGRAMS
+        if row[f"{name}_min"] is not None
+    }
+    counts: Row = {}
+    if edges:
+        bins = ", ".join(f"{_bins(name, of_name)} AS {name}" for name, of_name in edges.items())
+        (found,) = selected.ask(store, f"SELECT {bins} FROM {{rows}}")
+        counts = {name: dict(found[name] or ()) for name in edges}
     histograms = [
         Histogram(
             name,
             edges.get(name, []),
-            [bins[name].get(at, 0) for at in range(len(edges[name]) - 1)] if name in edges else [],
+            [counts[name].get(at, 0) for at in range(len(edges[name]) - 1)] if name in edges else [],
             row[f"{name}_missing"],
             row[f"{name}_not_finite"],
         )
         for name in HISTOGRAMS
     ]
     return histograms, row["total"]
+
+
+def _bins(name: str, edges: list[float]) -> str:
+    """SQL: how many trajectories are in which bin."""
+    place = f"floor(({name} - {edges[0]!r}::DOUBLE) / {edges[1] - edges[0]!r}::DOUBLE)"
+    return f"histogram(greatest(0, least({len(edges) - 2}, {place}))::INT) FILTER (isfinite({name}::DOUBLE))"
 
 
 def _edges(name: str, low: float, high: float) -> list[float]:

@@ -41,31 +41,13 @@ def records_where(store: Store, conditions: str, values: Sequence[Any], step: in
     """The records that meet some conditions, the oldest first."""
     from rolltrace.query.trajectory import read_whole  # whoever lists groups needs no trajectory
 
-    return [each.trajectory for each in read_whole(store, record_rows(store, step, conditions, values), step)]
+    return [each.trajectory for each in read_whole(store, record_rows(store, conditions, values, step), step)]
 
 
-def record_rows(
-    store: Store, step: int | None = None, conditions: str = "true", values: Sequence[Any] = ()
-) -> list[Row]:
+def record_rows(store: Store, conditions: str, values: Sequence[Any], step: int | None = None) -> list[Row]:
     """The rows of records, as the listing has rows of trajectories, with `is_group`."""
     sql = f"SELECT * FROM _group_records t WHERE {conditions} ORDER BY start_ns, trajectory_id"
     return [{**_NOTHING, **row} for row in store._ask(sql, values, step, plain=True)]
-
-
-def find_record(store: Store, prefix: str) -> Row | None:
-    """The row of the record whose id begins so, if there is exactly one."""
-    wanted = prefix.strip().lower()
-    bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
-    rows = record_rows(store, None, "trajectory_id BETWEEN ? AND ?", bounds)
-    return rows[0] if len(rows) == 1 else None
-
-
-def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
-    """The record whose id begins so, if there is exactly one."""
-    from rolltrace.query.trajectory import read_whole
-
-    row = find_record(store, prefix)
-    return None if row is None else next(read_whole(store, [row], row["step"])).trajectory
 
 
 def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Trajectory]:
@@ -91,7 +73,7 @@ def group_record_list(store: Store, scope: Scope) -> list[GroupRecord]:
 
 def records_with_ops(store: Store, conditions: str, values: list[object], step: int | None) -> list[GroupRecord]:
     """The records `t` that meet some conditions."""
-    records = record_rows(store, step, conditions, values)
+    records = record_rows(store, conditions, values, step)
     ids = [record["trajectory_id"] for record in records]
     counts = {row["trajectory_id"]: row for row in store._ask(_OPS, [ids], step)} if ids else {}
     return [

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import RolltraceError
-from rolltrace.query.bounds import bounded
 from rolltrace.query.columns import COLUMNS
+from rolltrace.query.values import bounded
 from rolltrace.record import plain_text
 
 if TYPE_CHECKING:

@@ -22,44 +22,32 @@ class Op:
     """One traced call, with the calls made inside it."""
 
     op_id: int
-    """Unique."""
     name: str
-    """What the op is called."""
     kind: str
     """llm, aux_llm, tool, env, reward, other."""
     status: str
     """ok, error, cancelled, running, interrupted."""
     start_ns: int
-    """Start, nanoseconds since 1970."""
     end_ns: int | None
-    """End, nanoseconds since 1970; None while it runs, or if its process died."""
     inputs: Any = field(repr=False)
     """Its arguments, as they were when the call began."""
     outputs: Any = field(repr=False)
     """What it returned, as it was then."""
     error: str | None = None
-    """Type and message of the exception that ended it."""
     traceback: str | None = None
-    """Traceback of that exception."""
     policy_version: int | None = None
-    """Which weights produced its tokens."""
     finish_reason: str | None = None
-    """Why the model stopped."""
     worker: str | None = None
-    """Host and process that wrote it."""
     children: list[Op] = field(default_factory=list)
     """The ops called inside it, oldest first."""
     prompt_text: str | None = field(default_factory=lambda: None, repr=False)
     """The text of the tokens it saw; None without token2text."""
     response_text: str | None = field(default_factory=lambda: None, repr=False)
-    """The text of the tokens it produced."""
     prompt_tokens: int | None = None
     """How many tokens it saw: their ids, or what the model's server says; the same for the others."""
     response_tokens: int | None = None
     cached_tokens: int | None = None
-    """How many tokens of the prompt came from a cache."""
     reasoning_tokens: int | None = None
-    """How many tokens of the response were reasoning."""
     turn: int | None = None
     """Of a model call of the policy: which turn, from 0."""
     saw: str | None = None
@@ -151,7 +139,6 @@ class TokenUsage(NamedTuple):
     cached_tokens: int | None = None
     """Of the prompts: read from a cache; None if no call said so."""
     reasoning_tokens: int | None = None
-    """Of the responses: reasoning."""
 
     @property
     def total_tokens(self) -> int:

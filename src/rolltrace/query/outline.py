@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
-from rolltrace.query.bounds import bounded
 from rolltrace.query.events import Finding
-from rolltrace.query.groups import find_record, records_with_ops
+from rolltrace.query.groups import records_with_ops
 from rolltrace.query.listing import LOST
 from rolltrace.query.model import lists
 from rolltrace.query.model import trajectory as model
@@ -18,7 +16,7 @@ from rolltrace.query.paging import cell_of
 from rolltrace.query.scope import Row
 from rolltrace.query.sequence import TokenSequence, policy_calls
 from rolltrace.query.trajectory import Trajectory
-from rolltrace.query.values import as_object
+from rolltrace.query.values import as_object, bounded
 from rolltrace.query.views import IS_ROLLOUT
 from rolltrace.tables import links_of
 
@@ -64,29 +62,6 @@ SELECT DISTINCT trajectory_id, start_ns FROM _trajectories WHERE parent_trajecto
 """
 _MEANINGS = {flag.name: flag.meaning for flag in FLAGS}
 T = TypeVar("T")
-
-
-class Place(NamedTuple):
-    """Where a trajectory is."""
-
-    trajectory_id: str
-    step: int | None
-
-
-def find_trajectory(store: Store, trajectory_id: str) -> Place:
-    """The full id and the step of a trajectory, or of a group record; a prefix of its id is enough.
-
-    Raises:
-        NotFoundError: no trajectory has this id.
-        QueryError: several begin with it.
-    """
-    try:
-        return Place(*store._find(trajectory_id))
-    except NotFoundError:
-        record = find_record(store, trajectory_id)
-        if record is None:
-            raise
-        return Place(record["trajectory_id"], record["step"])
 
 
 def outline_of(store: Store, trajectory: Trajectory | str) -> model.TrajectoryHead:

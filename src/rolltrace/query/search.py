@@ -1,4 +1,4 @@
-"""Where a text occurs in what was said: each message once, with a bit of text around it, and how often in each step.
+"""Where a text occurs in what was said, with a bit of text around it; and where a few letters could lead.
 
 The table `messages` holds each message once, however many prompts repeat it, so one pass over it finds every place.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
-from rolltrace.errors import QueryError
+from rolltrace.errors import FilterError, QueryError
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
-from rolltrace.query.model.lists import Match, Search, SearchHit, SearchStep
+from rolltrace.query.filters import compile_where
+from rolltrace.query.model.lists import JumpCandidate, Match, Search, SearchHit, SearchStep
 from rolltrace.query.model.rows import listing_row, short_name, typed
 from rolltrace.query.model.store import OlderRuns
 from rolltrace.query.paging import read_key, write_key
@@ -31,6 +34,16 @@ _TEXT_COLUMNS: dict[str, Literal["text", "reasoning", "call"]] = {
     "text": "text", "reasoning": "reasoning", "calls": "call"
 }  # fmt: skip
 """Column of `messages` -> what a match in it is called."""
+_MAX_CANDIDATES = 6
+_OF_COLUMN = f"""
+SELECT t.project, t.experiment, t.{{column}} AS value, count(*) AS n FROM {{{{rows}}}}
+AND starts_with(lower(t.{{column}}::VARCHAR), lower(?)) GROUP BY t.project, t.experiment, t.{{column}}
+ORDER BY t.{{column}}::VARCHAR = ? DESC, length(t.{{column}}::VARCHAR), t.{{column}} LIMIT {_MAX_CANDIDATES}
+"""
+_OF_ID = f"""
+SELECT trajectory_id, experiment, step, sample_index, rollout_n, _is_int FROM _listing
+WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT {_MAX_CANDIDATES}
+"""
 _FOUND = """
 hits AS MATERIALIZED (
     SELECT trajectory_id, count(DISTINCT message_id) AS hits FROM _message_rows WHERE {matches} GROUP BY trajectory_id
@@ -148,3 +161,65 @@ def _readable(text: str) -> str:
     for _ in range(2):
         text = text.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\")
     return text
+
+
+def jump_targets(store: Store, text: str, scope: Scope | None = None) -> list[JumpCandidate]:
+    """What these letters could mean, the most likely first. Steps and samples are looked for in the experiment of the
+    scope, samples in its step."""
+    scope, text = scope or Scope(), text.strip()
+    return list(_find(store, text, scope)) if text else []
+
+
+def _find(store: Store, text: str, scope: Scope) -> Iterator[JumpCandidate]:
+    quoted = quote(text, safe="")
+    try:
+        compile_where(text)
+        yield JumpCandidate("filter", text, "filter", f"{_page_of(scope)}?where={quoted}")
+    except FilterError:
+        pass
+    here = Scope(project=scope.project, experiment=scope.experiment)
+    number = re.fullmatch(r"(?:step\s*)?(-?\d{1,18})", text, re.IGNORECASE)
+    if number is not None and scope.experiment is not None:
+        for row in here.selected().ask(store, _OF_COLUMN.format(column="step"), number[1], number[1]):
+            page = _page_of(Scope(row["project"], row["experiment"], row["value"]))
+            yield JumpCandidate("step", f"step {row['value']}", f"{row['n']} trajectories", page)
+    if scope.experiment is not None and scope.step is not None:
+        name = re.sub(r"^sample\s+", "", text, flags=re.IGNORECASE)
+        of_step = Scope(project=scope.project, experiment=scope.experiment, step=scope.step)
+        for row in of_step.selected().ask(store, _OF_COLUMN.format(column="sample_index"), name, name):
+            page = _page_of(Scope(row["project"], row["experiment"], scope.step, row["value"] or ""))
+            detail = f"{row['n']} rollouts in step {scope.step}"
+            yield JumpCandidate("sample", f"sample {row['value']}", detail, page)
+    prefix = text.lower()
+    if re.fullmatch(r"[0-9a-f]{4,32}", prefix):
+        for row in store._ask(_OF_ID, [prefix.ljust(32, "0"), prefix.ljust(32, "f")]):
+            detail = f"{row['experiment']} step {row['step']} sample {row['sample_index']} rollout {row['rollout_n']}"
+            yield JumpCandidate("trajectory", row["trajectory_id"][:8], detail, f"/t/{row['trajectory_id']}")
+    named = [
+        row for row in store.experiments() if text.casefold() in f"{row['project']}/{row['experiment']}".casefold()
+    ]
+    for row in reversed(named[-_MAX_CANDIDATES:]):
+        label, page = f"{row['project']} / {row['experiment']}", _page_of(Scope(row["project"], row["experiment"]))
+        yield JumpCandidate("experiment", label, f"{row['trajectories']} trajectories", page)
+    place = {"project": scope.project, "experiment": scope.experiment}
+    within = "".join(f"&{key}={quote(value, safe='')}" for key, value in place.items() if value is not None)
+    yield JumpCandidate("search", text, "search all text", f"/search?q={quoted}{within}")
+
+
+def _page_of(scope: Scope) -> str:
+    """The address of the page of a scope: an experiment, a step or a sample."""
+    if scope.experiment is None:
+        return "/"
+    address = f"/e/{_in_path(scope.project or '')}/{_in_path(scope.experiment)}"
+    if scope.step is not None:
+        address += f"/step/{scope.step}"
+    return address if scope.sample_index is None else f"{address}/sample/{_in_path(str(scope.sample_index))}"
+
+
+def _in_path(name: str) -> str:
+    """A name as a part of a page's path: the rules of viewer/src/model/route.ts."""
+    if name in ("", "~"):
+        return "~" if name == "" else "%7E"
+    if not name.strip("."):
+        return name.replace(".", "%252E")
+    return quote(name.replace("%", "%25").replace("/", "%2F"), safe="")

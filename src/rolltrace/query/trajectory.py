@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 
 from rolltrace._arrow import pa
-from rolltrace.errors import QueryError
+from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.messages import MessageRow, read_ranges
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.contents import (
@@ -30,6 +30,7 @@ from rolltrace.query.contents import (
 )
 from rolltrace.query.database import PlainTable
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of, read_transitions
+from rolltrace.query.groups import record_rows
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
 from rolltrace.query.result import IS_INT
 from rolltrace.query.values import Row, as_object, as_value, tags_of
@@ -86,7 +87,6 @@ class Trajectory:
     staleness: int | None = None
     """How many versions its oldest weights are behind the step that trained on it, or its own if that is not known."""
     run: str | None = None
-    """The training job that wrote it."""
     superseded: bool = False
     """A newer run of the experiment reached the same step."""
     trained_step: int | None = None
@@ -97,7 +97,6 @@ class Trajectory:
     """No rollout: what was recorded for all rollouts of a sample together."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
-    """The trajectory it was begun in."""
     parent_op_id: int | None = None
     ops: list[Op] = field(default_factory=list, repr=False)
     """The top ops, oldest first; the others are their children."""
@@ -370,6 +369,39 @@ _COLUMNS = {
 _SKELETON = ", ".join(column.name for column in OPS.columns if column.name not in PAYLOAD)
 _RENAMED = {"tokens": "ids AS tokens", "response_mask": "mask AS response_mask"}
 """Columns of the table `tokens` that have other names here."""
+
+
+class Place(NamedTuple):
+    """Where a trajectory is."""
+
+    trajectory_id: str
+    step: int | None
+
+
+def find_trajectory(store: Store, trajectory_id: str) -> Place:
+    """The full id and the step of a trajectory, or of a group record; a prefix of its id is enough.
+
+    Raises:
+        NotFoundError: no trajectory has this id.
+        QueryError: several begin with it.
+    """
+    try:
+        return Place(*store._find(trajectory_id))
+    except NotFoundError:
+        prefix = trajectory_id.strip().lower()
+        rows = record_rows(store, "trajectory_id BETWEEN ? AND ?", [prefix.ljust(32, "0"), prefix.ljust(32, "f")])
+        if len(rows) != 1:
+            raise
+        return Place(rows[0]["trajectory_id"], rows[0]["step"])
+
+
+def read_one(store: Store, trajectory_id: str) -> Trajectory:
+    """The trajectory, or the group record, that `find_trajectory` finds."""
+    full_id, step = find_trajectory(store, trajectory_id)
+    rows = summaries(store, [full_id], step) or record_rows(store, "trajectory_id = ?", [full_id], step)
+    for each in read_whole(store, rows, step):
+        return each.trajectory
+    raise NotFoundError(f"trajectory {full_id} no longer exists")  # pruned since we found it
 
 
 class Whole(NamedTuple):

@@ -26,9 +26,8 @@ from rolltrace.view.listen import (
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Result, Store, Trajectory
     from rolltrace.view.connection import Connection
-    from rolltrace.view.guesses import Guesses
     from rolltrace.view.notebook import Page
-    from rolltrace.view.security import Access, access_for, host_name
+    from rolltrace.view.security import Access, Guesses, access_for, host_name
     from rolltrace.view.server import application
     from rolltrace.view.writes import Writing
 
@@ -36,8 +35,7 @@ _LATER, __getattr__ = load_later(
     __name__,
     {
         "connection": "Connection",
-        "guesses": "Guesses",
-        "security": "Access access_for host_name",
+        "security": "Access Guesses access_for host_name",
         "server": "application",
         "writes": "Writing",
     },

@@ -15,48 +15,15 @@ from urllib.parse import quote
 import msgspec
 
 import rolltrace
+from rolltrace import query
 from rolltrace._address import address_in
 from rolltrace.exchange import select
-from rolltrace.query import (
-    FilterError,
-    NotFoundError,
-    Op,
-    QueryError,
-    Scope,
-    Store,
-    Trajectory,
-    bounded,
-    branch_of,
-    changes_between,
-    compile_where,
-    complete_filter,
-    detail_of,
-    experiment_overview,
-    experiment_states,
-    facets_of,
-    group_page,
-    group_record_list,
-    jump_targets,
-    listing_sql,
-    login_name,
-    outline_of,
-    pulse_of,
-    read_image,
-    same_sample,
-    search_text,
-    shorten,
-    side_by_side,
-    step_series,
-    store_status,
-    trajectory_page,
-    whole_value,
-)
-from rolltrace.query import compare as compare_trajectories
+from rolltrace.query import FilterError, NotFoundError, Op, QueryError, Scope, Store, Trajectory, bounded
 from rolltrace.query.model import lists
 from rolltrace.query.model import store as stored
 from rolltrace.query.model import trajectory as told
-from rolltrace.query.model.comparison import Comparison
 from rolltrace.query.model.rows import listing_row, number, passing, short_name, typed
+from rolltrace.query.model.trajectory import Comparison
 from rolltrace.view import requests
 from rolltrace.view.cache import Answer, Loaded
 from rolltrace.view.stores import Home, Opened, Stores
@@ -121,7 +88,7 @@ def status(asked: Asked) -> stored.Status:
 
 def status_of(store: Store, writing: Writing) -> stored.Status:
     """The status of one store."""
-    status, address = store_status(store), address_in(store.path).url
+    status, address = query.store_status(store), address_in(store.path).url
     missing = status.incomplete.missing
     return stored.Status(
         store_name=address.rpartition("/")[2],
@@ -133,7 +100,7 @@ def status_of(store: Store, writing: Writing) -> stored.Status:
         recording=status.recording,
         incomplete=[stored.Unreadable(os.path.relpath(each.path, store.path), each.reason) for each in missing],
         read_only=writing.refusal(store.path),
-        author=login_name(),
+        author=query.login_name(),
         labels=list(writing.labels),
         stores=[],
         now_ns=time.time_ns(),
@@ -141,7 +108,7 @@ def status_of(store: Store, writing: Writing) -> stored.Status:
 
 
 def experiments(asked: Asked) -> stored.Experiments:
-    rows = [{**row, "store": name} for name, opened in asked.every() for row in experiment_overview(opened.store)]
+    rows = [{**row, "store": name} for name, opened in asked.every() for row in query.experiment_overview(opened.store)]
     if asked.stores.several:
         rows.sort(key=lambda row: -row["end_ns"])
     return typed(stored.Experiments, {"rows": rows})
@@ -149,10 +116,10 @@ def experiments(asked: Asked) -> stored.Experiments:
 
 def experiment(asked: Asked) -> stored.Experiment:
     wanted: requests.ExperimentRequest = asked.arguments
-    state = experiment_states(asked.store).get((wanted.project, wanted.experiment))
+    state = query.experiment_states(asked.store).get((wanted.project, wanted.experiment))
     if state is None:
         raise NotFoundError(f"there is no experiment {wanted.experiment!r} of the project {wanted.project!r}")
-    series = step_series(asked.store, **msgspec.structs.asdict(wanted))
+    series = query.step_series(asked.store, **msgspec.structs.asdict(wanted))
     runs = asked.store.runs(project=wanted.project, experiment=wanted.experiment).rows()
     named = {"project": wanted.project, "experiment": wanted.experiment, "state": state, "runs": runs}
     means = None if series.passing is None else passing(series.passing)
@@ -161,36 +128,38 @@ def experiment(asked: Asked) -> stored.Experiment:
 
 def groups(asked: Asked) -> lists.Groups:
     wanted: requests.PageRequest = asked.arguments
-    page = group_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
+    page = query.group_page(asked.store, _scope(wanted), **_paging(wanted))
     return typed(lists.Groups, {**vars(page), "passing": [passing(each) for each in page.passing]})
 
 
 def group_records(asked: Asked) -> lists.GroupRecords:
-    return lists.GroupRecords(group_record_list(asked.store, _scope(asked.arguments)))
+    return lists.GroupRecords(query.group_record_list(asked.store, _scope(asked.arguments)))
 
 
 def trajectories(asked: Asked) -> lists.Trajectories:
     wanted: requests.PageRequest = asked.arguments
-    page = trajectory_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
+    page = query.trajectory_page(
+        asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit
+    )
     return typed(lists.Trajectories, {**vars(page), "rows": [listing_row(row) for row in page.rows]})
 
 
 def sql(asked: Asked) -> lists.Sql:
     wanted: requests.SqlRequest = asked.arguments
-    return lists.Sql(listing_sql(wanted.listing, _scope(wanted), wanted.order))
+    return lists.Sql(query.listing_sql(wanted.listing, _scope(wanted), wanted.order))
 
 
 def facets(asked: Asked) -> lists.Facets:
-    return facets_of(asked.store, _scope(asked.arguments))
+    return query.facets_of(asked.store, _scope(asked.arguments))
 
 
 def filter_check(asked: Asked) -> lists.FilterCheck:
     wanted: requests.FilterCheckRequest = asked.arguments
     try:
-        predicate = compile_where(written(wanted.where))
+        predicate = query.compile_where(written(wanted.where))
     except FilterError as error:
         return lists.FilterCheck(False, **filter_problem(error))
-    matching = trajectory_page(asked.store, _scope(wanted), limit=1).total if wanted.count else None
+    matching = query.trajectory_page(asked.store, _scope(wanted), limit=1).total if wanted.count else None
     hint = "\n".join(asked.store.unknown_names(predicate)) or None
     return lists.FilterCheck(True, matching=matching, hint=hint)
 
@@ -204,22 +173,24 @@ def filter_problem(error: FilterError) -> dict[str, Any]:
 
 def filter_complete(asked: Asked) -> lists.Completion:
     wanted: requests.FilterCompleteRequest = asked.arguments
-    return typed(lists.Completion, complete_filter(asked.store, wanted.text, wanted.cursor, _scope(wanted, where=None)))
+    return typed(
+        lists.Completion, query.complete_filter(asked.store, wanted.text, wanted.cursor, _scope(wanted, where=None))
+    )
 
 
 def trajectory(asked: Asked) -> told.TrajectoryHead:
     of = asked.trajectory()
-    outline = outline_of(asked.store, of)
+    outline = query.outline_of(asked.store, of)
     for home in asked.stores.homes:
         if asked.stores.several and home.name != asked.name:
-            samples = same_sample(home.opened().store, of, home.name)
+            samples = query.same_sample(home.opened().store, of, home.name)
             # That of the same experiment is most likely meant.
             outline.elsewhere += sorted(samples, key=lambda each: each.experiment != of.experiment)
     return outline
 
 
 def conversation(asked: Asked) -> told.Conversation:
-    messages = [shorten(each) for each in whole_messages(asked)]
+    messages = [query.shorten(each) for each in whole_messages(asked)]
     return told.Conversation(messages, len(messages))
 
 
@@ -247,7 +218,7 @@ def tokens(asked: Asked) -> told.TokenRange:
 def op(asked: Asked) -> told.OpDetail:
     op = _op(asked)
     lines = asked.loaded.ops(asked.path["trajectory_id"])
-    return detail_of(op, next(each for each in lines if each.op_id == str(op.op_id)))
+    return query.detail_of(op, next(each for each in lines if each.op_id == str(op.op_id)))
 
 
 def branch(asked: Asked) -> told.Branch:
@@ -258,12 +229,12 @@ def branch(asked: Asked) -> told.Branch:
         path = None
     if not isinstance(path, list) or not all(isinstance(key, str | int) for key in path):
         raise QueryError(f"path must be a JSON list of keys and indexes, not {wanted.path[:100]!r}")
-    return told.Branch(wanted.part, path, branch_of(getattr(_op(asked), wanted.part), path, offset=wanted.offset))
+    return told.Branch(wanted.part, path, query.branch_of(getattr(_op(asked), wanted.part), path, offset=wanted.offset))
 
 
 def op_raw(asked: Asked) -> Answer:
     op = _op(asked)
-    body = json.dumps(whole_value(_op_record(op)), ensure_ascii=False, indent=1).encode()
+    body = json.dumps(query.whole_value(_op_record(op)), ensure_ascii=False, indent=1).encode()
     return Answer(body, filename=f"op-{op.op_id}.json")
 
 
@@ -286,7 +257,7 @@ def transitions(asked: Asked) -> told.Transitions:
     for index, row in enumerate(asked.trajectory().transitions):
         trace = row.trace if isinstance(row.trace, dict) else {"extra": row.trace}
         state = trace.get("env_state")
-        changes = changes_between(before, state) if index else []
+        changes = query.changes_between(before, state) if index else []
         fields = row.fields if isinstance(row.fields, dict) else {}
         values = {name: bounded(trace.get(name)) for name in _TRACE}
         step = told.Transition(
@@ -327,7 +298,7 @@ def blob(asked: Asked) -> Answer:
     problem: NotFoundError | None = None
     for _, opened in asked.every():
         try:
-            image = read_image(opened.store, asked.path["hash"])
+            image = query.read_image(opened.store, asked.path["hash"])
             return Answer(image.data, image.media_type)
         except NotFoundError as fault:
             problem = problem or fault
@@ -341,10 +312,10 @@ def compare(asked: Asked) -> Comparison:
         raise QueryError(f"compare two to {MOST_COMPARED} trajectories, not {len(ids)}")
     homes = [_home_of(asked, each) for each in ids]
     ids = [each.rpartition(":")[2] for each in ids]
-    comparison = compare_trajectories([home.opened().loaded.trajectory(each) for home, each in zip(homes, ids)])
+    comparison = query.compare([home.opened().loaded.trajectory(each) for home, each in zip(homes, ids)])
     names = [home.name if asked.stores.several else None for home in homes]
     sequences = [home.opened().loaded.tokens(each) for home, each in zip(homes, ids)]
-    return side_by_side(comparison, sequences, names)
+    return query.side_by_side(comparison, sequences, names)
 
 
 def _home_of(asked: Asked, trajectory_id: str) -> Home:
@@ -355,7 +326,7 @@ def _home_of(asked: Asked, trajectory_id: str) -> Home:
 
 
 def share(asked: Asked) -> Answer:
-    from rolltrace.view.page_file import html_of  # they ask the functions above
+    from rolltrace.view.export_html import html_of  # they ask the functions above
     from rolltrace.view.share import MOST_OF_A_GROUP, share_trajectories
 
     wanted: requests.ShareRequest = asked.arguments
@@ -373,7 +344,7 @@ def share(asked: Asked) -> Answer:
 
 def live(asked: Asked) -> stored.Live:
     """What runs in the stores that are meant, the oldest first."""
-    each = [pulse_of(opened.store) for _, opened in asked.every()]
+    each = [query.pulse_of(opened.store) for _, opened in asked.every()]
     workers = [worker for pulse in each for worker in pulse.workers]
     calls = sum(worker["tool_calls"] for worker in workers)
     rows = [typed(stored.LiveRow, row) for pulse in each for row in pulse.rows]
@@ -393,7 +364,7 @@ def live(asked: Asked) -> stored.Live:
 
 def search(asked: Asked) -> lists.Search:
     wanted: requests.SearchRequest = asked.arguments
-    return search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
+    return query.search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
 
 
 def jump(asked: Asked) -> lists.Jump:
@@ -401,7 +372,7 @@ def jump(asked: Asked) -> lists.Jump:
     scope = Scope(project=wanted.project, experiment=wanted.experiment, step=wanted.step)
     candidates: list[lists.JumpCandidate] = []
     for name, opened in asked.every():
-        for each in jump_targets(opened.store, wanted.q, scope):
+        for each in query.jump_targets(opened.store, wanted.q, scope):
             if name is not None:
                 each.detail, each.href = f"{each.detail} · {name}", f"/s/{quote(name, safe='')}{each.href}"
             candidates.append(each)
@@ -411,6 +382,10 @@ def jump(asked: Asked) -> lists.Jump:
 def _scope(wanted: requests.ScopeRequest, **other: Any) -> Scope:
     names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs", "term", "threshold")
     return Scope(**{**{name: getattr(wanted, name) for name in names}, "where": written(wanted.where), **other})
+
+
+def _paging(wanted: requests.PageRequest) -> dict[str, Any]:
+    return {"order": wanted.order, "after": wanted.after, "limit": wanted.limit}
 
 
 def written(where: str | None) -> str | None:

@@ -20,7 +20,7 @@ from rolltrace.exchange import select
 from rolltrace.files import replacing
 from rolltrace.query import Comparison, Result, Store, Trajectory
 from rolltrace.record import plain_text
-from rolltrace.view.page_file import html_of
+from rolltrace.view.export_html import html_of
 from rolltrace.view.share import SharedFile, share_store, share_trajectories
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.query.model import comparison, lists, store, trajectory
+from rolltrace.query.model import lists, store, trajectory
 from rolltrace.query.model.store import Problem
 from rolltrace.view import requests
 from rolltrace.view.requests import ENDPOINTS, Endpoint
@@ -17,7 +17,7 @@ from rolltrace.view.writes import HEADER, HEADER_VALUE, WRITES, Write
 
 _REFERENCE = "#/components/schemas/{name}"
 _KINDS: dict[str, type] = {
-    name: kind for module in (comparison, lists, store, trajectory, requests) for name, kind in vars(module).items()
+    name: kind for module in (lists, store, trajectory, requests) for name, kind in vars(module).items()
 }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from rolltrace.query.model import comparison, lists, store
+from rolltrace.query.model import lists, store
 from rolltrace.query.model import trajectory as told
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
@@ -35,11 +35,8 @@ class ScopeRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     sample_index: str | None = None
     validate: bool | None = None
     run: str | None = None
-    """Only this run."""
     all_runs: bool = False
-    """Older attempts at a step too."""
     where: str | None = None
-    """A filter (docs/reference/filter.md)."""
     term: str | None = None
     """What pass means, with `threshold`, instead of what is stored with the experiment."""
     threshold: float | None = None
@@ -63,7 +60,6 @@ class PageRequest(ScopeRequest, kw_only=True):
     order: str | None = None
     """Columns to sort by, `-` before one for descending order: `-reward,step`."""
     after: str | None = None
-    """`next` of the page before."""
     limit: Limit = 200
 
 
@@ -78,7 +74,6 @@ class FilterCheckRequest(ScopeRequest, kw_only=True):
     """A filter to check."""
 
     count: bool = False
-    """Say how many trajectories match."""
 
 
 class FilterCompleteRequest(ScopeRequest, kw_only=True):
@@ -102,7 +97,6 @@ class BranchRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 
     part: Literal["inputs", "outputs"]
     path: str = "[]"
-    """A JSON list of keys and indexes."""
     offset: Annotated[int, Meta(ge=0)] = 0
     """Of a long list or text: leave out so many items or characters."""
 
@@ -138,9 +132,7 @@ class LabelRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     value: str | None
     """None takes back what the author said."""
     author: str | None = None
-    """The user who runs the server if not given."""
     op_id: str | None = None
-    """What it is about, if not the whole trajectory."""
 
 
 class PassRequest(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -209,7 +201,7 @@ ENDPOINTS = (
     Endpoint("transitions", f"{_T}/transitions", Nothing, told.Transitions, "Its environment steps"),
     Endpoint("raw", f"{_T}/raw", Nothing, "application/json", "Its record as JSON, bounded"),
     Endpoint("blob", "/api/blob/{hash}", Nothing, "image/*", "An image"),
-    Endpoint("compare", "/api/compare", CompareRequest, comparison.Comparison, "Trajectories side by side"),
+    Endpoint("compare", "/api/compare", CompareRequest, told.Comparison, "Trajectories side by side"),
     Endpoint("share", "/api/share", ShareRequest, "text/html", "Pages with their data in one file, to download"),
     Endpoint("live", "/api/live", Nothing, store.Live, "What runs right now"),
     Endpoint("events", "/api/events", Nothing, "text/event-stream", "`live` events, each a Live as JSON"),

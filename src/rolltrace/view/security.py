@@ -10,11 +10,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -25,8 +28,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rolltrace.query.model.store import Problem
-from rolltrace.view.guesses import Guesses
-from rolltrace.view.limits import MOST_BODY_BYTES, MOST_HEAD_BYTES, SLOWED_SEC
+from rolltrace.view.limits import (
+    FREE_GUESSES,
+    GUESSES_SEC,
+    MOST_ADDRESSES,
+    MOST_BODY_BYTES,
+    MOST_HEAD_BYTES,
+    MOST_SLOWED,
+    SLOWED_SEC,
+)
 from rolltrace.view.listen import is_loopback
 from rolltrace.view.pages import path_below_root, relative_root
 from rolltrace.view.writes import forgery, is_write
@@ -88,6 +98,59 @@ def access_for(host: str, port: int, token: str | None, more_hosts: Iterable[str
     if not is_loopback(host):
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     return Access(token, frozenset(names), f"rolltrace_{port}", proxies)
+
+
+class Guesses:
+    """Wrong tokens, by the address that showed them: whoever guesses is slowed down, and nobody else is.
+
+    After `FREE_GUESSES` wrong tokens within a minute, every request of that address waits before its token is looked
+    at, and only a few may wait at once. So an address can try a handful of tokens a second, however many connections it
+    opens; a person behind the same address who has the right token still comes in. For one event loop.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._wrong: OrderedDict[str, list[float]] = OrderedDict()
+        self._waiting: dict[str, int] = {}
+
+    def wrong(self, client: str) -> None:
+        """The client showed a wrong token."""
+        address = _network(client)
+        times = self._wrong.setdefault(address, [])
+        times.append(self._clock())
+        del times[:-FREE_GUESSES]
+        self._wrong.move_to_end(address)
+        while len(self._wrong) > MOST_ADDRESSES:
+            self._wrong.popitem(last=False)
+
+    def is_slowed(self, client: str) -> bool:
+        times = self._wrong.get(_network(client), [])
+        return len(times) == FREE_GUESSES and self._clock() - times[0] < GUESSES_SEC
+
+    async def may_try(self, client: str) -> bool:
+        """Whether the token of this client's request is to be looked at; a client that guessed often waits for it."""
+        if not self.is_slowed(client):
+            return True
+        address = _network(client)
+        if self._waiting.get(address, 0) >= MOST_SLOWED:
+            return False
+        self._waiting[address] = self._waiting.get(address, 0) + 1
+        try:
+            await asyncio.sleep(SLOWED_SEC)
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address]
+        return True
+
+
+def _network(client: str) -> str:
+    """What one person can have many addresses of: an IPv6 network of 64 bits is one client."""
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return client
+    return str(ipaddress.ip_network((address, 64), strict=False)) if address.version == 6 else client
 
 
 class Guard:

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -46,13 +46,6 @@ _OF_ALL = frozenset({"status", "experiments", "live", "compare", "jump", "sql", 
 """What a server of several stores answers for all of them, where the address names none."""
 _NO_PAGE = re.compile(r"(?:/s/[^/]+)?/(?:api(?:/|$)|assets/)")
 logger = logging.getLogger("rolltrace.view")
-
-
-class _Reply(NamedTuple):
-    status: int
-    body: bytes
-    media_type: str
-    headers: dict[str, str]
 
 
 def application(
@@ -102,12 +95,11 @@ class _Server:
                 arguments = _arguments(endpoint, request)
                 slow = _is_slow(endpoint, arguments)
                 home = self._named(request) or self._stores.homes[0]
-                reply = await (home.slow if slow else home.quick).work(
+                return await (home.slow if slow else home.quick).work(
                     lambda: self._reply(endpoint, request, arguments, slow=slow), _left(request)
                 )
-                return _response(reply)
-            except Exception as fault:
-                return _response(_problem(fault))
+            except Exception as error:
+                return _problem(error)
 
         return handle
 
@@ -124,10 +116,9 @@ class _Server:
                     home = named or self._stores.with_trajectory(wanted.trajectory_ids[0])
                     return write_labels(home.opened().store, self._writing, wanted)
 
-                done = await (named or self._stores.homes[0]).quick.work(save, _left(request))
-                return _response(_json(200, done))
-            except Exception as fault:
-                return _response(_problem(fault))
+                return _json(200, await (named or self._stores.homes[0]).quick.work(save, _left(request)))
+            except Exception as error:
+                return _problem(error)
 
         return handle
 
@@ -140,7 +131,7 @@ class _Server:
         name = request.path_params.get("store")
         return None if name is None else self._stores.named(name)
 
-    def _reply(self, endpoint: Endpoint, request: Request, arguments: Any, *, slow: bool) -> _Reply:
+    def _reply(self, endpoint: Endpoint, request: Request, arguments: Any, *, slow: bool) -> Response:
         home = self._named(request)
         if home is None and self._stores.several and endpoint.name not in _OF_ALL:
             home = self._meant(request, arguments)
@@ -168,7 +159,7 @@ class _Server:
         file = self._files.get(path)
         if file is None:
             if _NO_PAGE.match(path):
-                return _response(_json(404, Problem("not_found", f"there is nothing at {path[:200]!r}")))
+                return _json(404, Problem("not_found", f"there is nothing at {path[:200]!r}"))
             # A page: its address means something to the application in the browser.
             file = index_at(relative_root(request.scope), self._files[INDEX])
         return file.respond(request)
@@ -176,13 +167,12 @@ class _Server:
     async def _events(self, request: Request) -> Response:
         try:
             home = self._named(request)
-        except NotFoundError as fault:
-            return _response(_problem(fault))
+        except NotFoundError as error:
+            return _problem(error)
         if self._streams >= MOST_STREAMS:
             detail = f"{MOST_STREAMS} pages wait for live updates already; close some of them, or load this one again"
-            busy = _json(503, Problem("busy", detail))
             # Its connection is closed, too: kept open, those of the refused would be too many for other requests.
-            return _response(busy._replace(headers={**busy.headers, "Connection": "close", "Retry-After": "10"}))
+            return _json(503, Problem("busy", detail), {"Connection": "close", "Retry-After": "10"})
         self._streams += 1
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return _EventStream(self._updates(home), self._stream_ended, headers)
@@ -207,9 +197,8 @@ class _Server:
             if time.monotonic() - made_at >= EVERY_SEC / 2:
                 try:
                     body = await (home or self._stores.homes[0]).quick.work(lambda: self._live_event(home), _never)
-                except Exception as fault:
-                    problem = _problem(fault)
-                    body = b"store\nevent: problem\ndata: " + problem.body + b"\n\n"
+                except Exception as error:
+                    body = b"store\nevent: problem\ndata: " + bytes(_problem(error).body) + b"\n\n"
                 self._live[key] = (time.monotonic(), body)
         version, _, event = body.partition(b"\n")
         return version.decode(), event
@@ -273,7 +262,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
     return endpoint.name in ("search", "share") or "text" in needs
 
 
-def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:
+def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> Response:
     from rolltrace.query import check_limit
     from rolltrace.view import api
 
@@ -285,7 +274,7 @@ def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opene
         etag = f'W/"{xxh3_64_hexdigest(state.encode())}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
-            return _Reply(304, b"", "application/json", headers)
+            return Response(status_code=304, media_type="application/json", headers=headers)
     answer = opened.answers.get(
         etag, lambda: api.answer(endpoint.name, asked), lambda made: len(made.body), check_limit
     )
@@ -295,7 +284,7 @@ def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opene
     if len(body) >= _SMALLEST_COMPRESSED and takes_gzip(request) and answer.media_type == "application/json":
         body = gzip.compress(body, 1)
         headers["Content-Encoding"] = "gzip"
-    return _Reply(200, body, answer.media_type, headers)
+    return Response(body, media_type=answer.media_type, headers=headers)
 
 
 def _version(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> str:
@@ -308,31 +297,32 @@ def _version(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Ope
     return opened.store.version(getattr(asked.arguments, "step", None))
 
 
-def _problem(fault: Exception) -> _Reply:
-    if isinstance(fault, FilterError):
+_PROBLEMS: tuple[tuple[type[Exception], int, str, str | None], ...] = (
+    (StoppedError, 503, "timeout", None),
+    (NotFoundError, 404, "not_found", None),
+    (StoreError, 503, "store", "rolltrace doctor"),
+    (RolltraceError, 400, "bad_request", None),
+)
+"""Of each kind of error: its status, what it is called, and what to type."""
+
+
+def _problem(error: Exception) -> Response:
+    if isinstance(error, FilterError):
         from rolltrace.view import api
 
-        return _json(400, Problem("filter", **api.filter_problem(fault)))
-    if isinstance(fault, StoppedError):
-        return _json(503, Problem("timeout", str(fault)))
-    if isinstance(fault, NotFoundError):
-        return _json(404, Problem("not_found", str(fault)))
-    if isinstance(fault, WriteRefused):
-        return _json(403, Problem("read_only", str(fault), hint=fault.hint))
-    if isinstance(fault, StoreError):
-        return _json(503, Problem("store", str(fault), hint="rolltrace doctor"))
-    if isinstance(fault, RolltraceError):
-        return _json(400, Problem("bad_request", str(fault)))
-    logger.error("internal error in rolltrace view", exc_info=fault)
-    return _json(500, Problem("internal", f"internal error in rolltrace: {type(fault).__name__}"))
+        return _json(400, Problem("filter", **api.filter_problem(error)))
+    if isinstance(error, WriteRefused):
+        return _json(403, Problem("read_only", str(error), hint=error.hint))
+    for kind, status, name, hint in _PROBLEMS:
+        if isinstance(error, kind):
+            return _json(status, Problem(name, str(error), hint=hint))
+    logger.error("internal error in rolltrace view", exc_info=error)
+    return _json(500, Problem("internal", f"internal error in rolltrace: {type(error).__name__}"))
 
 
-def _json(status: int, answer: msgspec.Struct) -> _Reply:
-    return _Reply(status, msgspec.json.encode(answer), "application/json", {"Cache-Control": "no-store"})
-
-
-def _response(reply: _Reply) -> Response:
-    return Response(reply.body, reply.status, media_type=reply.media_type, headers=reply.headers)
+def _json(status: int, answer: msgspec.Struct, headers: dict[str, str] | None = None) -> Response:
+    headers = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(msgspec.json.encode(answer), status, media_type="application/json", headers=headers)
 
 
 async def _openapi(_: Request) -> Response:

@@ -316,7 +316,7 @@ def _of_steps(series: Series, steps: set[int | None]) -> Series:
 
 
 def _stubs(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
-    """Where a bounded value was cut (`query.bounds`): the paths at which the viewer can ask for more."""
+    """Where a bounded value was cut (`query.values`): the paths at which the viewer can ask for more."""
     if isinstance(value, dict):
         cut = value.get("$cut")
         if len(value) == 1 and isinstance(cut, dict):

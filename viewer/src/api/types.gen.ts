@@ -489,19 +489,14 @@ export interface components {
          * @description The store as a whole: what the frame around every page shows.
          */
         Status: {
-            /** @description The last part of its path. */
             store_name: string;
             store_path: string;
-            /** @description Of rolltrace. */
             version: string;
             experiments: number;
-            /** @description How many trajectories are in flight. */
             running: number;
             /** @description How many records were lost; what was pruned or sampled out is not counted. */
             lost: number;
-            /** @description Some process writes into the store right now. */
             recording: boolean;
-            /** @description What readers could not see. */
             incomplete: components["schemas"]["Unreadable"][];
             /** @description Why nothing can be written here, neither labels nor notes; None if they can. */
             read_only: string | null;
@@ -511,7 +506,6 @@ export interface components {
             labels: string[];
             /** @description The names of all stores that the server shows, if there are several. */
             stores: string[];
-            /** @description The server's clock. */
             now_ns: number;
         };
         /**
@@ -519,7 +513,6 @@ export interface components {
          * @description A file that cannot be read; the rest of the store is shown.
          */
         Unreadable: {
-            /** @description Its path inside the store. */
             file: string;
             reason: string;
         };
@@ -553,9 +546,7 @@ export interface components {
             running: number;
             /** @description Mean training reward over the steps, at most 60 points. */
             rewards: number[];
-            /** @description Mean training reward of the last step that has one. */
             reward_last: number | null;
-            /** @description Flag -> how many trajectories have it. */
             flags: {
                 [key: string]: number;
             };
@@ -617,9 +608,7 @@ export interface components {
             reward_p90: (number | null)[];
             reward_min: (number | null)[];
             reward_max: (number | null)[];
-            /** @description How many rewards are NaN or infinite. */
             rewards_not_finite: number[];
-            /** @description Name of a reward term -> its mean. */
             terms: {
                 [key: string]: (number | ("-inf" | "inf" | "nan") | null)[];
             };
@@ -629,15 +618,12 @@ export interface components {
             response_tokens_p95: (number | null)[];
             turns_mean: (number | null)[];
             tool_calls_mean: (number | null)[];
-            /** @description Share of the tool calls that ended in an error. */
             tool_error_rate: (number | null)[];
-            /** @description Share of the trajectories with a response that was cut by length. */
             truncated_share: (number | null)[];
             duration_s_p50: (number | null)[];
             duration_s_p95: (number | null)[];
             duration_s_max: (number | null)[];
             staleness_mean: (number | null)[];
-            /** @description Flag -> how many trajectories have it. */
             flags: {
                 [key: string]: number[];
             };
@@ -680,7 +666,6 @@ export interface components {
             older_runs: components["schemas"]["OlderRuns"];
             /** @description Names in the filter that nothing in the store has, most likely misspelt. */
             notices: string[];
-            /** @description What `passed` means in each experiment of the page. */
             passing: components["schemas"]["Passing"][];
         };
         /**
@@ -693,19 +678,16 @@ export interface components {
             validate: boolean;
             run: string | null;
             size: number;
-            /** @description How many have a reward. */
             scored: number;
             mean: number | ("-inf" | "inf" | "nan") | null;
             std: number | ("-inf" | "inf" | "nan") | null;
             min: number | ("-inf" | "inf" | "nan") | null;
             max: number | ("-inf" | "inf" | "nan") | null;
             spread: number | ("-inf" | "inf" | "nan") | null;
-            /** @description Id of the trajectory with the highest reward. */
             best: string | null;
             worst: string | null;
             /** @description How many passed; None if no reward has the term that decides. */
             passed: number | null;
-            /** @description Their share of those that have a reward. */
             pass_rate: number | null;
             /** @description What passed means: `correct >= 1`. */
             pass_rule: string;
@@ -729,10 +711,8 @@ export interface components {
             reward: number | ("-inf" | "inf" | "nan") | null;
             /** @description ok, error, cancelled, running, interrupted */
             status: string;
-            /** @description A response was cut by length. */
             truncated: boolean;
             flags: string[];
-            /** @description Names of the labels that people gave it or a turn of it. */
             labels: string[];
             response_tokens: number | null;
             turns: number;
@@ -760,7 +740,6 @@ export interface components {
          * @description What was recorded for all rollouts of a group together, such as comparisons. It is no rollout.
          */
         GroupRecord: {
-            /** @description Its page is that of a trajectory. */
             trajectory_id: string;
             step: number | null;
             sample_index: string | null;
@@ -772,7 +751,6 @@ export interface components {
             start_ns: number;
             duration_s: number | null;
             ops: number;
-            /** @description How many of its ops ended in an error. */
             errors: number;
         };
         /**
@@ -781,7 +759,6 @@ export interface components {
          */
         Trajectories: {
             rows: components["schemas"]["TrajectoryRow"][];
-            /** @description How many there are on all pages. */
             total: number;
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
@@ -843,7 +820,6 @@ export interface components {
             total: number;
             facets: components["schemas"]["Facet"][];
             histograms: components["schemas"]["Histogram"][];
-            /** @description What the facet `passed` means in each experiment. */
             passing: components["schemas"]["Passing"][];
         };
         /**
@@ -854,7 +830,6 @@ export interface components {
             /** @description status, fate, flag, label, tool, validate or tag.NAME */
             field: string;
             values: components["schemas"]["Count"][];
-            /** @description How many further values there are. */
             more: number;
         };
         /**
@@ -872,11 +847,9 @@ export interface components {
          * @description How the numbers of a field are spread: counts[i] of them are from edges[i] up to edges[i+1].
          */
         Histogram: {
-            /** @description reward, response_tokens, turns or duration_s */
             field: string;
             edges: number[];
             counts: number[];
-            /** @description How many trajectories have no such number. */
             missing: number;
             /** @description How many have NaN or infinity. */
             not_finite: number;
@@ -887,10 +860,7 @@ export interface components {
          */
         FilterCheck: {
             valid: boolean;
-            /**
-             * @description What is wrong.
-             * @default null
-             */
+            /** @default null */
             detail?: string | null;
             /** @default null */
             position?: number | null;
@@ -927,15 +897,9 @@ export interface components {
             text: string;
             /** @enum {unknown} */
             kind: "field" | "keyword" | "operator" | "value";
-            /**
-             * @description What a field means.
-             * @default
-             */
+            /** @default  */
             detail?: string;
-            /**
-             * @description How many trajectories have this value.
-             * @default null
-             */
+            /** @default null */
             count?: number | null;
         };
         /**
@@ -947,7 +911,6 @@ export interface components {
             traceback: string | null;
             parent_trajectory_id: string | null;
             parent_op_id: string | null;
-            /** @description Ids of the trajectories that were begun inside it. */
             children: string[];
             /** @description No rollout: a record of its whole group. */
             is_group: boolean;
@@ -986,7 +949,6 @@ export interface components {
             step: number | null;
             size: number;
             mean: number | ("-inf" | "inf" | "nan") | null;
-            /** @description Id of the trajectory with the highest reward. */
             best: string | null;
             /** @description Id of the one with the same rollout_n, or the first: where `[` and `]` lead. */
             same_rollout: string;
@@ -996,7 +958,6 @@ export interface components {
          * @description The same sample in another experiment of the project, or of another store.
          */
         Elsewhere: {
-            /** @description Another store. */
             store: string | null;
             experiment: string;
             /** @description The nearest one. */
@@ -1029,7 +990,6 @@ export interface components {
             logprob_mean: number | ("-inf" | "inf" | "nan") | null;
             policy_version: number | null;
             finish_reason: string | null;
-            /** @description Size of its inputs and outputs as JSON. */
             payload_bytes: number;
             flags: string[];
         };
@@ -1040,7 +1000,6 @@ export interface components {
         Score: {
             name: string;
             newest: components["schemas"]["ScoreValue"];
-            /** @description All, the oldest first, the newest included. */
             history: components["schemas"]["ScoreValue"][];
         };
         /**
@@ -1082,7 +1041,6 @@ export interface components {
             meaning: string;
             op_id: string | null;
             turn: number | null;
-            /** @description Where in the token sequence, if it is known. */
             token: number | null;
             detail: unknown;
         };
@@ -1142,7 +1100,6 @@ export interface components {
             parts: components["schemas"]["Part"][];
             /** @description The tool calls of an assistant, each with its result; those results are no messages of their own. */
             calls: components["schemas"]["ToolCall"][];
-            /** @description The model call that produced it. */
             op_id: string | null;
             turn: number | null;
             tokens: number | null;
@@ -1197,10 +1154,7 @@ export interface components {
             result?: components["schemas"]["Part"][];
             /** @default null */
             error?: string | null;
-            /**
-             * @description Of its op, if there is one.
-             * @default null
-             */
+            /** @default null */
             status?: string | null;
             /** @default null */
             duration_s?: number | null;
@@ -1231,7 +1185,6 @@ export interface components {
             start: number;
             end: number;
             total: number;
-            /** @description How many tokens the model produced. */
             responses: number;
             /** @description How many of them the mask keeps; all of them without a mask. */
             trained: number;
@@ -1282,7 +1235,6 @@ export interface components {
             /** @description What stood there, from the first difference, at most 64 tokens. */
             before_ids: number[];
             before_text: string | null;
-            /** @description What stands there now. */
             after_ids: number[];
             after_text: string | null;
             before_total: number;
@@ -1370,9 +1322,7 @@ export interface components {
          * @description What an amendment of an environment step replaced.
          */
         Earlier: {
-            /** @description When. */
             time_ns: number;
-            /** @description Each value as it was before, by its name. */
             values: Record<string, never>;
         };
         /**
@@ -1382,7 +1332,6 @@ export interface components {
         Comparison: {
             columns: components["schemas"]["CompareColumn"][];
             rows: components["schemas"]["CompareRow"][];
-            /** @description Which column has the highest reward. */
             best: number;
             identical: boolean;
             first_diverging_turn: number | null;
@@ -1440,7 +1389,6 @@ export interface components {
             /** @description The same place in the token sequence of each trajectory. */
             sequence_index: (number | null)[];
             values: (number | string | null)[];
-            /** @description The text of these tokens. */
             pieces: (string | null)[];
         };
         /**
@@ -1458,7 +1406,6 @@ export interface components {
         Live: {
             rows: components["schemas"]["LiveRow"][];
             workers: components["schemas"]["LiveWorker"][];
-            /** @description Over which time the rates are. */
             window_s: number;
             trajectories_per_min: number;
             tokens_per_min: number;
@@ -1498,7 +1445,6 @@ export interface components {
             pace: "fine" | "hung" | "slow" | "unknown";
             turns: number;
             tool_calls: number;
-            /** @description Response tokens so far. */
             tokens: number;
             worker: string;
         };
@@ -1509,7 +1455,6 @@ export interface components {
         LiveWorker: {
             worker: string;
             running: number;
-            /** @description Trajectories that ended within the window. */
             finished: number;
             tokens: number;
             tool_calls: number;
@@ -1523,7 +1468,6 @@ export interface components {
             hits: components["schemas"]["SearchHit"][];
             /** @description In how many trajectories, on all pages. */
             total: number;
-            /** @description Every step in which it was found. */
             steps: components["schemas"]["SearchStep"][];
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
@@ -1534,7 +1478,6 @@ export interface components {
          */
         SearchHit: {
             row: components["schemas"]["TrajectoryRow"];
-            /** @description The first few. */
             matches: components["schemas"]["Match"][];
             /** @description In how many messages. */
             ops: number;
@@ -1602,17 +1545,13 @@ export interface components {
         Problem: {
             /** @description In a word: not_found, bad_request, filter, forbidden, unauthorized, timeout, store, internal. */
             error: string;
-            /** @description One or two sentences for people. */
             detail: string;
             /**
              * @description Of a filter: the index of the character at which it went wrong.
              * @default null
              */
             position?: number | null;
-            /**
-             * @description Of a filter: how many characters are wrong.
-             * @default null
-             */
+            /** @default null */
             length?: number | null;
             /**
              * @description What to do or type next.
@@ -1630,15 +1569,9 @@ export interface components {
             name: string;
             /** @description None takes back what the author said. */
             value: string | null;
-            /**
-             * @description The user who runs the server if not given.
-             * @default null
-             */
+            /** @default null */
             author?: string | null;
-            /**
-             * @description What it is about, if not the whole trajectory.
-             * @default null
-             */
+            /** @default null */
             op_id?: string | null;
         };
         /**

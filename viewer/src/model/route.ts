@@ -48,7 +48,7 @@ export function comparePath(ids: readonly string[]): string {
 }
 
 /** `.` and `..` are taken out of addresses by browsers, and proxies take `%2F` for a slash: so these are spelled out here,
- * as query/jump.py does. An empty name needs a sign too. */
+ * as query/search.py does. An empty name needs a sign too. */
 function encode(part: string): string {
   if (part === "") return "~";
   if (part === "~") return "%7E";

@@ -19,10 +19,8 @@ class Cell(Struct):
     status: str
     """ok, error, cancelled, running, interrupted"""
     truncated: bool
-    """A response was cut by length."""
     flags: list[str]
     labels: list[str]
-    """Names of the labels that people gave it or a turn of it."""
     response_tokens: int | None
     turns: int
     duration_s: float | None
@@ -37,19 +35,16 @@ class GroupRow(Struct):
     run: str | None
     size: int
     scored: int
-    """How many have a reward."""
     mean: Number | None
     std: Number | None
     min: Number | None
     max: Number | None
     spread: Number | None
     best: str | None
-    """Id of the trajectory with the highest reward."""
     worst: str | None
     passed: int | None
     """How many passed; None if no reward has the term that decides."""
     pass_rate: float | None
-    """Their share of those that have a reward."""
     pass_rule: str
     """What passed means: `correct >= 1`."""
     zero_variance: bool
@@ -67,7 +62,6 @@ class GroupRecord(Struct):
     """What was recorded for all rollouts of a group together, such as comparisons. It is no rollout."""
 
     trajectory_id: str
-    """Its page is that of a trajectory."""
     step: int | None
     sample_index: str | None
     validate: bool
@@ -79,7 +73,6 @@ class GroupRecord(Struct):
     duration_s: float | None
     ops: int
     errors: int
-    """How many of its ops ended in an error."""
 
 
 class GroupRecords(Struct):
@@ -108,7 +101,6 @@ class Groups(Struct):
     notices: list[str]
     """Names in the filter that nothing in the store has, most likely misspelt."""
     passing: list[Passing]
-    """What `passed` means in each experiment of the page."""
 
 
 class TrajectoryRow(Struct):
@@ -154,7 +146,6 @@ class Trajectories(Struct):
 
     rows: list[TrajectoryRow]
     total: int
-    """How many there are on all pages."""
     next: str | None
     """Give it as `after` to get the next page; None on the last."""
     older_runs: OlderRuns
@@ -184,18 +175,15 @@ class Facet(Struct):
     """status, fate, flag, label, tool, validate or tag.NAME"""
     values: list[Count]
     more: int
-    """How many further values there are."""
 
 
 class Histogram(Struct):
     """How the numbers of a field are spread: counts[i] of them are from edges[i] up to edges[i+1]."""
 
     field: str
-    """reward, response_tokens, turns or duration_s"""
     edges: list[float]
     counts: list[int]
     missing: int
-    """How many trajectories have no such number."""
     not_finite: int
     """How many have NaN or infinity."""
 
@@ -207,7 +195,6 @@ class Facets(Struct):
     facets: list[Facet]
     histograms: list[Histogram]
     passing: list[Passing]
-    """What the facet `passed` means in each experiment."""
 
 
 class FilterCheck(Struct, omit_defaults=True):
@@ -215,7 +202,6 @@ class FilterCheck(Struct, omit_defaults=True):
 
     valid: bool
     detail: str | None = None
-    """What is wrong."""
     position: int | None = None
     length: int | None = None
     hint: str | None = None
@@ -231,9 +217,7 @@ class CompletionOption(Struct, omit_defaults=True):
     """What to put in the place of start to end."""
     kind: Literal["field", "operator", "value", "keyword"]
     detail: str = ""
-    """What a field means."""
     count: int | None = None
-    """How many trajectories have this value."""
 
 
 class Completion(Struct):
@@ -267,7 +251,6 @@ class SearchHit(Struct):
 
     row: TrajectoryRow
     matches: list[Match]
-    """The first few."""
     ops: int
     """In how many messages."""
 
@@ -290,7 +273,6 @@ class Search(Struct):
     total: int
     """In how many trajectories, on all pages."""
     steps: list[SearchStep]
-    """Every step in which it was found."""
     next: str | None
     older_runs: OlderRuns
 

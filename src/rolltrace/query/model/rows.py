@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from rolltrace.pass_rule import PassMeaning
-from rolltrace.query.bounds import bounded
 from rolltrace.query.model.lists import TrajectoryRow
 from rolltrace.query.model.store import Passing
+from rolltrace.query.values import bounded
 
 T = TypeVar("T")
 Row = dict[str, Any]

@@ -19,11 +19,9 @@ class Problem(Struct, omit_defaults=True):
     error: str
     """In a word: not_found, bad_request, filter, forbidden, unauthorized, timeout, store, internal."""
     detail: str
-    """One or two sentences for people."""
     position: int | None = None
     """Of a filter: the index of the character at which it went wrong."""
     length: int | None = None
-    """Of a filter: how many characters are wrong."""
     hint: str | None = None
     """What to do or type next."""
 
@@ -32,7 +30,6 @@ class Unreadable(Struct):
     """A file that cannot be read; the rest of the store is shown."""
 
     file: str
-    """Its path inside the store."""
     reason: str
 
 
@@ -40,19 +37,14 @@ class Status(Struct):
     """The store as a whole: what the frame around every page shows."""
 
     store_name: str
-    """The last part of its path."""
     store_path: str
     version: str
-    """Of rolltrace."""
     experiments: int
     running: int
-    """How many trajectories are in flight."""
     lost: int
     """How many records were lost; what was pruned or sampled out is not counted."""
     recording: bool
-    """Some process writes into the store right now."""
     incomplete: list[Unreadable]
-    """What readers could not see."""
     read_only: str | None
     """Why nothing can be written here, neither labels nor notes; None if they can."""
     author: str
@@ -62,7 +54,6 @@ class Status(Struct):
     stores: list[str]
     """The names of all stores that the server shows, if there are several."""
     now_ns: int
-    """The server's clock."""
 
 
 class Written(Struct):
@@ -116,9 +107,7 @@ class ExperimentRow(Struct):
     rewards: list[float]
     """Mean training reward over the steps, at most 60 points."""
     reward_last: float | None
-    """Mean training reward of the last step that has one."""
     flags: dict[str, int]
-    """Flag -> how many trajectories have it."""
     lost: int
     size_bytes: int
     """What it takes on disk, without live journals."""
@@ -149,9 +138,7 @@ class Series(Struct):
     reward_min: list[float | None]
     reward_max: list[float | None]
     rewards_not_finite: list[int]
-    """How many rewards are NaN or infinite."""
     terms: dict[str, list[Number | None]]
-    """Name of a reward term -> its mean."""
     pass_rate: list[float | None]
     zero_variance_share: list[float | None]
     response_tokens_p50: list[float | None]
@@ -159,15 +146,12 @@ class Series(Struct):
     turns_mean: list[float | None]
     tool_calls_mean: list[float | None]
     tool_error_rate: list[float | None]
-    """Share of the tool calls that ended in an error."""
     truncated_share: list[float | None]
-    """Share of the trajectories with a response that was cut by length."""
     duration_s_p50: list[float | None]
     duration_s_p95: list[float | None]
     duration_s_max: list[float | None]
     staleness_mean: list[float | None]
     flags: dict[str, list[int]]
-    """Flag -> how many trajectories have it."""
     lost: list[int]
 
 
@@ -230,7 +214,6 @@ class LiveRow(Struct):
     turns: int
     tool_calls: int
     tokens: int
-    """Response tokens so far."""
     worker: str
 
 
@@ -240,7 +223,6 @@ class LiveWorker(Struct):
     worker: str
     running: int
     finished: int
-    """Trajectories that ended within the window."""
     tokens: int
     tool_calls: int
     tool_errors: int
@@ -252,7 +234,6 @@ class Live(Struct):
     rows: list[LiveRow]
     workers: list[LiveWorker]
     window_s: float
-    """Over which time the rates are."""
     trajectories_per_min: float
     tokens_per_min: float
     tool_error_rate: float | None

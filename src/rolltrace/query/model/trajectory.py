@@ -1,4 +1,4 @@
-"""One trajectory: its outline, conversation, tokens, ops and transitions."""
+"""One trajectory: its outline, conversation, tokens, ops and transitions; several side by side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class SampleStep(Struct):
     size: int
     mean: Number | None
     best: str | None
-    """Id of the trajectory with the highest reward."""
     same_rollout: str
     """Id of the one with the same rollout_n, or the first: where `[` and `]` lead."""
 
@@ -47,7 +46,6 @@ class OutlineOp(Struct):
     policy_version: int | None
     finish_reason: str | None
     payload_bytes: int
-    """Size of its inputs and outputs as JSON."""
     flags: list[str]
 
 
@@ -70,7 +68,6 @@ class Score(Struct):
     name: str
     newest: ScoreValue
     history: list[ScoreValue]
-    """All, the oldest first, the newest included."""
 
 
 class Label(Struct):
@@ -96,7 +93,6 @@ class Finding(Struct):
     op_id: str | None
     turn: int | None
     token: int | None
-    """Where in the token sequence, if it is known."""
     detail: Json
 
 
@@ -104,7 +100,6 @@ class Elsewhere(Struct):
     """The same sample in another experiment of the project, or of another store."""
 
     store: str | None
-    """Another store."""
 
     experiment: str
     step: int | None
@@ -152,7 +147,6 @@ class TrajectoryHead(Struct):
     parent_trajectory_id: str | None
     parent_op_id: str | None
     children: list[str]
-    """Ids of the trajectories that were begun inside it."""
     is_group: bool
     """No rollout: a record of its whole group."""
     siblings: list[Cell]
@@ -207,7 +201,6 @@ class ToolCall(Struct, omit_defaults=True):
     """Empty if it is not known."""
     error: str | None = None
     status: str | None = None
-    """Of its op, if there is one."""
     duration_s: float | None = None
     op_id: str | None = None
 
@@ -238,7 +231,6 @@ class Message(Struct):
     calls: list[ToolCall]
     """The tool calls of an assistant, each with its result; those results are no messages of their own."""
     op_id: str | None
-    """The model call that produced it."""
     turn: int | None
     tokens: int | None
     duration_s: float | None
@@ -282,7 +274,6 @@ class TokenBreak(Struct):
     """What stood there, from the first difference, at most 64 tokens."""
     before_text: str | None
     after_ids: list[int]
-    """What stands there now."""
     after_text: str | None
     before_total: int
     after_total: int
@@ -303,7 +294,6 @@ class TokenRange(Struct):
     end: int
     total: int
     responses: int
-    """How many tokens the model produced."""
     trained: int
     """How many of them the mask keeps; all of them without a mask."""
     ids: list[int]
@@ -358,9 +348,7 @@ class Earlier(Struct):
     """What an amendment of an environment step replaced."""
 
     time_ns: int
-    """When."""
     values: dict[str, Json]
-    """Each value as it was before, by its name."""
 
 
 class Transition(Struct):
@@ -394,3 +382,70 @@ class Transitions(Struct):
     """The transitions of a trajectory."""
 
     transitions: list[Transition]
+
+
+class CompareTurn(Struct):
+    """One turn of one trajectory: the model's reply with its tool calls, and what was said before it."""
+
+    turn: int
+    op_id: str | None
+    messages: list[Message]
+    tokens: int | None
+
+
+class CompareRow(Struct):
+    """The same turn of every trajectory, or a run of turns that are equal in all of them."""
+
+    first_turn: int
+    last_turn: int
+    """The same as first_turn, except in a run of equal turns."""
+    equal: bool
+    tokens: int | None
+    """Of equal turns: how many response tokens they have together."""
+    turns: list[CompareTurn | None]
+    """One for each column; None for a trajectory that ended before. Of equal turns: those of the first column."""
+
+
+class Difference(Struct):
+    """The first place where the replies differ."""
+
+    turn: int
+    unit: Literal["token", "character"]
+    index: int
+    """Among all replies, one after the other."""
+    index_in_turn: int
+    sequence_index: list[int | None]
+    """The same place in the token sequence of each trajectory."""
+    values: list[int | str | None]
+    pieces: list[str | None]
+
+
+class Differing(Struct):
+    """An attribute or a score that is not the same in all."""
+
+    name: str
+    values: list[Json]
+
+
+class CompareColumn(Struct):
+    """One of the trajectories compared."""
+
+    row: TrajectoryRow
+    store: str | None
+    """Of several stores, the one it is in."""
+    turns: int
+    parts_at_turn: int | None
+    """Where it leaves the way of the best one; None if it does not."""
+
+
+class Comparison(Struct):
+    """Two to eight trajectories side by side."""
+
+    columns: list[CompareColumn]
+    rows: list[CompareRow]
+    best: int
+    identical: bool
+    first_diverging_turn: int | None
+    first_difference: Difference | None
+    attributes: list[Differing]
+    scores: list[Differing]
