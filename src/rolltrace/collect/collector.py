@@ -21,10 +21,9 @@ from msgspec import Raw
 import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
 from rolltrace._own_spans import root_id, score_id
 from rolltrace._runtime import Runtime
-from rolltrace.collect.conventions import Op, detail, is_own, merged, read
+from rolltrace.collect.conventions import Op, is_own, parse_json, read
 from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.collect.place import Home, TracePlace, place_of
-from rolltrace.collect.span_messages import parsed
 from rolltrace.collect.spool import Spool
 from rolltrace.files import is_store
 from rolltrace.query import restore
@@ -34,11 +33,11 @@ from rolltrace.settings import Settings
 QUIET_SEC = 30.0
 """How long a trace without a place waits after its last span."""
 _KNOWN_AGAIN_SEC = 3600
-_MOST_KNOWN = 500_000
+MAX_KNOWN = 500_000
 """Spans and traces that are remembered."""
-_MOST_HELD_BYTES = 256 << 20
+MAX_HELD_BYTES = 256 << 20
 """Of spans that wait; beyond, all are written with what is known."""
-_MOST_HOMES = 256
+MAX_HOMES = 256
 """Experiments that are written to at once."""
 _TOP_BIT = (1 << 63) - 1
 _ID = re.compile("[0-9a-f]{32}")
@@ -89,31 +88,30 @@ class Collector:
         Raises:
             NotKept: some could not be written. All may be sent again: those that were written are known.
         """
-        fresh = [span for span in _once(spans) if op_id(span.span_id) not in self._op_ids]
-        for span in fresh:
-            trace = self._trace(span.trace_id)
-            trace.place = trace.place.or_else(place_of(span, self._defaults))
-            trace.has_root = trace.has_root or not span.parent_id
-        ready = [span for span in fresh if self._is_ready(self._trace(span.trace_id))]
-        waiting = [span for span in fresh if not self._is_ready(self._trace(span.trace_id))]
+        fresh: dict[bytes, dict[bytes, ReceivedSpan]] = {}
+        for span in spans:
+            if op_id(span.span_id) not in self._op_ids:
+                fresh.setdefault(span.trace_id, {})[span.span_id] = span
+                trace = self._trace(span.trace_id)
+                trace.place = trace.place.or_else(place_of(span, self._defaults))
+                trace.has_root = trace.has_root or not span.parent_id
+        ready = {trace_id: list(each.values()) for trace_id, each in fresh.items() if self._is_ready(trace_id)}
+        waiting = [span for trace_id, each in fresh.items() if trace_id not in ready for span in each.values()]
         if waiting:
             try:
                 self._spool.append(waiting)
-            except OSError as fault:
-                raise NotKept(f"the store cannot be written: {fault.strerror or fault}") from fault
-            now = self._clock()
+            except OSError as failure:
+                raise NotKept(f"the store cannot be written: {failure.strerror or failure}") from failure
             for span in waiting:
                 trace = self._trace(span.trace_id)
                 trace.held.append(span)
-                trace.last_at = now
+                trace.last_at = self._clock()
                 self._remember(span)
-        by_trace: dict[bytes, list[ReceivedSpan]] = {}
-        for span in ready:
-            by_trace.setdefault(span.trace_id, []).append(span)
-        for trace_id, of_trace in by_trace.items():
+        for trace_id, of_trace in ready.items():
             self._release(trace_id, of_trace)
         self._tidy()
-        return SpanCounts(len(ready), len(waiting), len(spans) - len(fresh))
+        recorded = sum(map(len, ready.values()))
+        return SpanCounts(recorded, len(waiting), len(spans) - recorded - len(waiting))
 
     def settle(self, *, all_of_them: bool = False) -> int:
         """Write what has been quiet for long, with the place that the store knows for it or with none.
@@ -151,7 +149,8 @@ class Collector:
                 if runtime.recorder is not None:
                     runtime.recorder.close()
 
-    def _is_ready(self, trace: _Trace) -> bool:
+    def _is_ready(self, trace_id: bytes) -> bool:
+        trace = self._trace(trace_id)
         return trace.has_root or trace.place.is_settled
 
     def _release(self, trace_id: bytes, more: Sequence[ReceivedSpan] = ()) -> None:
@@ -165,42 +164,35 @@ class Collector:
             self._write(span, trace.place, ops[span.span_id])
 
     def _write(self, span: ReceivedSpan, place: TracePlace, op: Op) -> None:
-        home = place.home or self._defaults
-        recorder = self._home(home).recorder
+        recorder = self._home(place.home or self._defaults).recorder
         assert recorder is not None  # the settings of a collector always record
-        where = place.coordinates or Coordinates()
+        where, attributes = place.coordinates or Coordinates(), span.attributes
         coordinates = Raw(encode_record(where))
         trajectory_id = place.trajectory_id or span.trace_id
-        is_ours = is_own(span)
+        is_ours, own_root = is_own(span), root_id(span.trace_id.hex())
         error = _error(span)
         status = "error" if span.is_error or error is not None else "ok"
         if is_ours:
-            status = str(span.attributes.get("rl.status", status))
+            status = str(attributes.get("rl.status", status))
             error = error if any(event.name == "exception" for event in span.events) else None
-        own_root = root_id(span.trace_id.hex())
-        is_op = not is_ours or (span.span_id != own_root and span.attributes.get("rl.kind") != "score")
-        has_parent = span.parent_id and not (is_ours and span.parent_id == own_root)
-        parent = op_id(span.parent_id) if has_parent else place.op_id
         times = (span.start_ns, span.end_ns, status, error)
         records: list[Any] = []
-        if is_op:
+        if not is_ours or (span.span_id != own_root and attributes.get("rl.kind") != "score"):
+            has_parent = span.parent_id and not (is_ours and span.parent_id == own_root)
+            parent = op_id(span.parent_id) if has_parent else place.op_id
             inputs, outputs = Raw(recorder.snapshot(op.inputs)), Raw(recorder.snapshot(op.outputs))
             own_id = op_id(span.span_id)
             records.append(OpEnd(trajectory_id, coordinates, own_id, parent, op.name, op.kind, *times, inputs, outputs))
-        records += (
-            Event(trajectory_id, coordinates, "score", time_ns, 0, Raw(encode_record(score)))
-            for time_ns, score in _scores(span)
-        )
+        for time_ns, score in _scores(span):
+            records.append(Event(trajectory_id, coordinates, "score", time_ns, 0, Raw(encode_record(score))))
         if not span.parent_id and place.trajectory_id is None:
-            tags = Raw(recorder.snapshot(_tags(span)))
-            parent_id = span.attributes.get("rl.parent_trajectory_id") if is_ours else None
+            parent_id = attributes.get("rl.parent_trajectory_id") if is_ours else None
             around = bytes.fromhex(parent_id) if isinstance(parent_id, str) and _ID.fullmatch(parent_id) else None
-            parent_op = span.attributes.get("rl.parent_op_id") if around else 0
-            is_group = is_ours and span.attributes.get("rl.is_group") is True
+            parent_op = attributes.get("rl.parent_op_id") if around else 0
             records.append(
                 TrajectoryEnd(
                     trajectory_id, coordinates, span.name, *times, around, parent_op if type(parent_op) is int else 0,
-                    tags, is_group,
+                    Raw(recorder.snapshot(_tags(span))), is_ours and attributes.get("rl.is_group") is True,
                 )
             )  # fmt: skip
         for record in records:
@@ -220,13 +212,13 @@ class Collector:
             if op.kind == "llm" and op.response_id is not None:
                 twins.setdefault((span.trace_id, op.response_id), []).append(span.span_id)
         for key, span_ids in twins.items():
-            fullest = max(span_ids, key=lambda span_id: detail(ops[span_id]))
+            fullest = max(span_ids, key=lambda span_id: ops[span_id].detail)
             turn = self._answers.setdefault(key, fullest)
             for span_id in span_ids:
                 if span_id == turn:
                     continue
                 if turn in ops:
-                    ops[turn] = merged(ops[turn], ops[span_id])
+                    ops[turn] = ops[turn].merge(ops[span_id])
                 ops[span_id] = ops[span_id]._replace(kind="other")
         _bound(self._answers)
         return ops
@@ -234,8 +226,8 @@ class Collector:
     def _home(self, home: Home) -> Runtime:
         runtime = self._homes.get(home)
         if runtime is None:
-            if len(self._homes) >= _MOST_HOMES:
-                raise NotKept(f"more than {_MOST_HOMES} experiments are named")
+            if len(self._homes) >= MAX_HOMES:
+                raise NotKept(f"more than {MAX_HOMES} experiments are named")
             named = replace(self._settings, project_name=home.project, experiment_name=home.experiment, run=home.run)
             runtime = self._homes[home] = Runtime(named)
         return runtime
@@ -251,9 +243,9 @@ class Collector:
 
     def _tidy(self) -> None:
         """Forget the oldest traces; write what waits if it is too much."""
-        if self._spool.size > _MOST_HELD_BYTES:
+        if self._spool.size > MAX_HELD_BYTES:
             self.settle(all_of_them=True)
-        while len(self._traces) > _MOST_KNOWN:
+        while len(self._traces) > MAX_KNOWN:
             trace_id = next(iter(self._traces))
             self._release(trace_id)
             del self._traces[trace_id]
@@ -263,18 +255,18 @@ class Collector:
     def _remember_recent(self) -> None:
         """Spans that were written before this process began may be sent once more, if their answer was lost."""
         since = time.time_ns() - _KNOWN_AGAIN_SEC * 1_000_000_000
-        question = "SELECT op_id FROM ops WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
-        self._op_ids.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
         # Roots and late scores of our own backend are no ops; it sends them again with each new score.
-        question = "SELECT trajectory_id FROM trajectories WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
-        ended = self._ask(question, since, _MOST_KNOWN)
-        self._op_ids.update((op_id(root_id(row["trajectory_id"])), None) for row in ended)
-        question = (
-            "SELECT trajectory_id, name, time_ns FROM scores WHERE time_ns > ? AND trajectory_id IS NOT NULL "
-            "ORDER BY time_ns DESC LIMIT ?"
+        recent: tuple[tuple[str, str, str, Callable[..., int]], ...] = (
+            ("op_id", "ops", "end_ns", lambda known: known),
+            ("trajectory_id", "trajectories", "end_ns", lambda known: op_id(root_id(known))),
+            ("trajectory_id, name, time_ns", "scores", "time_ns", lambda *known: op_id(score_id(*known))),
         )
-        given = self._ask(question, since, _MOST_KNOWN)
-        self._op_ids.update((op_id(score_id(*row.values())), None) for row in given)
+        for names, table, newest, to_id in recent:
+            rows = self._ask(
+                f"SELECT {names} FROM {table} WHERE {newest} > ? AND trajectory_id IS NOT NULL "
+                f"ORDER BY {newest} DESC LIMIT ?", since, MAX_KNOWN,
+            )  # fmt: skip
+            self._op_ids.update((to_id(*row.values()), None) for row in rows)
 
     def _take_over(self) -> None:
         """Spans that waited when another collector was killed, without those that it had written."""
@@ -312,12 +304,8 @@ def op_id(span_id: bytes) -> int:
     return int.from_bytes(span_id, "big") & _TOP_BIT or 1
 
 
-def _once(spans: Iterable[ReceivedSpan]) -> list[ReceivedSpan]:
-    return list({(span.trace_id, span.span_id): span for span in spans}.values())
-
-
 def _bound(remembered: OrderedDict[Any, Any]) -> None:
-    while len(remembered) > _MOST_KNOWN:
+    while len(remembered) > MAX_KNOWN:
         remembered.popitem(last=False)
 
 
@@ -336,7 +324,7 @@ def _scores(span: ReceivedSpan) -> list[tuple[int, dict[str, Any]]]:
     """Rewards and scores among the attributes, and when they were given: `rl.scores` as our own backend sends them;
     `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
     if is_own(span):
-        told = restore(parsed(span.attributes.get("rl.scores")), {})
+        told = restore(parse_json(span.attributes.get("rl.scores")), {})
         return [_own_score(score, span.end_ns) for score in told] if isinstance(told, list) else []
     scores = []
     reward, prefix = _number(span.attributes.get("rl.reward")), "rl.reward_terms."
@@ -366,7 +354,7 @@ def _number(value: Any) -> float | None:
 def _tags(span: ReceivedSpan) -> dict[str, Any]:
     """What the root says about its trajectory."""
     if is_own(span):
-        told = restore(parsed(span.attributes.get("rl.tags")), {})
+        told = restore(parse_json(span.attributes.get("rl.tags")), {})
         return told if isinstance(told, dict) else {}
     tags = {
         name.removeprefix("rl.tag."): value for name, value in span.attributes.items() if name.startswith("rl.tag.")

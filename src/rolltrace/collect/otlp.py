@@ -7,10 +7,11 @@ By hand, as `backends.otlp.wire` writes them, and for the same reason. Anything 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,14 +19,14 @@ import msgspec
 from rolltrace._own_spans import OUR_MARK
 from rolltrace._protobuf import bytes_field, fields, number_field
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Of values in values."""
-_TOO_DEEP = f"values that are nested too deeply: at most {_DEEPEST} levels"
+_TOO_DEEP = f"values that are nested too deeply: at most {_MAX_DEPTH} levels"
 MAX_SPANS = 16_384
 """In one request; exporters send 512 at once, collectors 8,192."""
 MAX_ITEMS = 1_000_000
 """Fields, attributes and values of one request together: a kilobyte of gzip can be millions of them."""
-_MOST_NS = 1 << 63
+_MAX_NS = 1 << 63
 _JSON_TOKEN = re.compile(rb'"[^"]*"|[,\[{]')
 
 
@@ -82,16 +83,7 @@ def read_protobuf(body: bytes) -> Received:
     Raises:
         BadRequest: it is none.
     """
-    try:
-        return _collected(_spans(_read_message(_Items(), body, _REQUEST)))
-    except BadRequest:
-        raise
-    except ValueError as fault:
-        raise BadRequest(str(fault)) from None
-    except RecursionError:
-        raise BadRequest(_TOO_DEEP) from None
-    except (IndexError, KeyError, struct.error, TypeError, AttributeError) as fault:
-        raise BadRequest(f"not an ExportTraceServiceRequest in protobuf ({type(fault).__name__})") from None
+    return _read("protobuf", lambda: _read_message(itertools.count(1), body, _REQUEST))
 
 
 def read_json(body: bytes) -> Received:
@@ -100,34 +92,35 @@ def read_json(body: bytes) -> Received:
     Raises:
         BadRequest: it is none.
     """
-    try:
-        if not _may_be_parsed(body):
-            raise TooManyItems(_too_many("values", MAX_ITEMS))
-        request = json.loads(body)
-        return _collected(_spans(request))
-    except RecursionError:
-        raise BadRequest(_TOO_DEEP) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        if isinstance(fault, BadRequest):
-            raise
-        raise BadRequest(f"not an ExportTraceServiceRequest in JSON ({fault})") from None
+    return _read("JSON", lambda: _parse(body))
 
 
-def _collected(spans: Iterator[ReceivedSpan]) -> Received:
+def _read(encoding: str, decode: Callable[[], Any]) -> Received:
     good: list[ReceivedSpan] = []
     rejected, why, inside = 0, "", 0
-    for count, span in enumerate(spans, 1):
-        if count > MAX_SPANS:
-            raise TooManyItems(_too_many("spans", MAX_SPANS))
-        inside += _items_inside(span)
-        if inside > MAX_ITEMS_INSIDE:
-            raise TooManyItems(_too_many("values in the JSON of attributes", MAX_ITEMS_INSIDE))
-        problem = _problem(span)
-        if problem:
-            rejected, why = rejected + 1, why or problem
-        else:
-            good.append(span)
+    try:
+        for count, span in enumerate(_spans(decode()), 1):
+            _limit(count, MAX_SPANS, "spans")
+            inside += _items_inside(span)
+            _limit(inside, MAX_ITEMS_INSIDE, "values in the JSON of attributes")
+            problem = _problem(span)
+            if problem:
+                rejected, why = rejected + 1, why or problem
+            else:
+                good.append(span)
+    except BadRequest:
+        raise
+    except RecursionError:
+        raise BadRequest(_TOO_DEEP) from None
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error) as failure:
+        raise BadRequest(f"not an ExportTraceServiceRequest in {encoding} ({failure})") from None
     return Received(good, rejected, why)
+
+
+def _limit(count: int, most: int, what: str) -> None:
+    if count > most:
+        hint = "send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)"
+        raise TooManyItems(f"a request has at most {most:,} {what}; {hint}")
 
 
 def _problem(span: ReceivedSpan) -> str:
@@ -137,31 +130,18 @@ def _problem(span: ReceivedSpan) -> str:
         return f"a span id has 8 bytes that are not all zero, not {span.span_id[:20].hex() or 'none'}"
     if span.parent_id and len(span.parent_id) != 8:
         return f"the id of a parent has 8 bytes, not {span.parent_id[:20].hex()}"
-    if not 0 < span.start_ns < _MOST_NS or not span.start_ns <= span.end_ns < _MOST_NS:
+    if not 0 < span.start_ns < _MAX_NS or not span.start_ns <= span.end_ns < _MAX_NS:
         return f"a span begins after 1970 and ends later: {span.start_ns} to {span.end_ns}"
     return ""
 
 
-class _Items:
-    """How many fields of a request may still be read."""
-
-    def __init__(self) -> None:
-        self._left = MAX_ITEMS
-
-    def fields(self, body: bytes) -> Iterator[tuple[int, int | bytes]]:
-        for field in fields(body):
-            self._left -= 1
-            if self._left < 0:
-                raise TooManyItems(_too_many("fields", MAX_ITEMS))
-            yield field
-
-
-def _may_be_parsed(body: bytes) -> bool:
-    """Whether JSON has few enough values to be made objects, which are up to thirty times as large."""
-    if sum(map(body.count, (b",", b"[", b"{"))) <= MAX_ITEMS:
-        return True
-    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return all(count < MAX_ITEMS for count, _ in enumerate(_JSON_TOKEN.finditer(without_escapes)))
+def _parse(body: bytes) -> Any:
+    """What JSON holds, if its values are few enough to be made objects, which are up to thirty times as large."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_ITEMS:
+        without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+        for count, _ in enumerate(_JSON_TOKEN.finditer(without_escapes), 1):
+            _limit(count, MAX_ITEMS, "values")
+    return json.loads(body)
 
 
 def _items_inside(span: ReceivedSpan) -> int:
@@ -173,10 +153,6 @@ def _items_inside(span: ReceivedSpan) -> int:
         if isinstance(text, str) and text[:1] in ("{", "[")
     ]
     return sum(map(text.count, ",[{")) if (text := "".join(texts)) else 0
-
-
-def _too_many(what: str, most: int) -> str:
-    return f"a request has at most {most:,} {what}; send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)"
 
 
 def _text(value: int | bytes) -> str:
@@ -209,6 +185,9 @@ _VALUE: _Schema = {
     1: ("stringValue", _text), 2: ("boolValue", bool), 3: ("intValue", _signed), 4: ("doubleValue", _float),
     7: ("bytesValue", _bytes),
 }  # fmt: skip
+_VALUE_NAMES = frozenset(
+    {"stringValue", "boolValue", "intValue", "doubleValue", "bytesValue", "arrayValue", "kvlistValue"}
+)
 _PAIR: _Schema = {1: ("key", _text), 2: ("value", _VALUE)}
 _VALUE.update({5: ("arrayValue", {1: ("values", [_VALUE])}), 6: ("kvlistValue", {1: ("values", [_PAIR])})})
 _EVENT: _Schema = {1: ("timeUnixNano", _number), 2: ("name", _text), 3: ("attributes", [_PAIR])}
@@ -222,10 +201,11 @@ _RESOURCE_SPANS: _Schema = {1: ("resource", {1: ("attributes", [_PAIR])}), 2: ("
 _REQUEST: _Schema = {1: ("resourceSpans", [_RESOURCE_SPANS])}
 
 
-def _read_message(items: _Items, body: bytes, schema: _Schema) -> dict[str, Any]:
+def _read_message(items: Iterator[int], body: bytes, schema: _Schema) -> dict[str, Any]:
     """A message of protobuf as OTLP's JSON has it, with ids and bytes as they are."""
     message: dict[str, Any] = {}
-    for number, value in items.fields(body):
+    for number, value in fields(body):
+        _limit(next(items), MAX_ITEMS, "fields")
         if number not in schema:
             continue
         name, kind = schema[number]
@@ -256,7 +236,7 @@ def _spans(request: Any) -> Iterator[ReceivedSpan]:
                     resource,
                     [
                         SpanEvent(
-                            int(event.get("timeUnixNano") or 0) & (_MOST_NS - 1),
+                            int(event.get("timeUnixNano") or 0) & (_MAX_NS - 1),
                             str(event.get("name") or ""),
                             _attributes(event),
                         )
@@ -282,28 +262,30 @@ def _id(value: Any) -> bytes:
 
 
 def _attributes(record: dict[str, Any]) -> dict[str, Any]:
-    return {str(each.get("key") or ""): _value(each.get("value") or {}, 1) for each in _list(record, "attributes")}
+    return _pairs(record, "attributes", 1)
+
+
+def _pairs(record: Any, name: str, depth: int) -> dict[str, Any]:
+    return {str(each.get("key") or ""): _value(each.get("value") or {}, depth) for each in _list(record, name)}
 
 
 def _value(value: dict[str, Any], depth: int) -> Any:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise BadRequest(_TOO_DEEP)
-    for name, inner in value.items():
-        if name in ("stringValue", "boolValue"):
-            return inner
-        if name == "doubleValue":
+    name, inner = next(((name, each) for name, each in value.items() if name in _VALUE_NAMES), ("", None))
+    match name:
+        case "doubleValue":
             return float(inner)
-        if name == "intValue":
+        case "intValue":
             number = int(inner)
-            return number if -_MOST_NS <= number < _MOST_NS else str(number)
-        if name == "bytesValue":
+            return number if -_MAX_NS <= number < _MAX_NS else str(number)
+        case "bytesValue":
             return inner if isinstance(inner, bytes) else base64.b64decode(inner)
-        if name == "arrayValue":
+        case "arrayValue":
             return [_value(each, depth + 2) for each in _list(inner, "values")]
-        if name == "kvlistValue":
-            pairs = _list(inner, "values")
-            return {str(each.get("key") or ""): _value(each.get("value") or {}, depth + 2) for each in pairs}
-    return None
+        case "kvlistValue":
+            return _pairs(inner, "values", depth + 2)
+    return inner
 
 
 def partial_success(rejected: int, why: str, *, is_json: bool) -> bytes:

@@ -10,12 +10,12 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from rolltrace.collect.conventions import parse_json
 from rolltrace.collect.otlp import ReceivedSpan
-from rolltrace.collect.span_messages import parsed
 from rolltrace.record import Coordinates, coordinate, whole
 
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0[01](?:;(\{.*\}))?", re.DOTALL)
-_LONGEST = 200
+MAX_NAME_CHARS = 200
 
 
 class Home(NamedTuple):
@@ -57,7 +57,7 @@ class TracePlace(NamedTuple):
 
 def place_of(span: ReceivedSpan, defaults: Home) -> TracePlace:
     """What a span says about where its trace belongs."""
-    attributes = {**_rl(span.resource), **_rl(parsed(span.attributes.get("metadata"))), **_rl(span.attributes)}
+    attributes = {**_rl(span.resource), **_rl(parse_json(span.attributes.get("metadata"))), **_rl(span.attributes)}
     context = _context(attributes.get("rl.context"))
     service = span.resource.get("service.name")
     named = isinstance(service, str) and not service.startswith("unknown_service")
@@ -81,7 +81,7 @@ def _rl(attributes: Any) -> dict[str, Any]:
 
 
 def _name(value: Any) -> str | None:
-    return value[:_LONGEST] if isinstance(value, str) and value else None
+    return value[:MAX_NAME_CHARS] if isinstance(value, str) and value else None
 
 
 def _coordinates(attributes: dict[str, Any]) -> Coordinates | None:
