@@ -272,7 +272,8 @@ def _pairs(record: Any, name: str, depth: int) -> dict[str, Any]:
 def _value(value: dict[str, Any], depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise BadRequest(_TOO_DEEP)
-    name, inner = next(((name, each) for name, each in value.items() if name in _VALUE_NAMES), ("", None))
+    name = next((each for each in value if each in _VALUE_NAMES), "")
+    inner: Any = value.get(name)
     match name:
         case "doubleValue":
             return float(inner)

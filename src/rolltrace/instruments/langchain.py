@@ -130,6 +130,9 @@ def _change_tools(module: Any) -> Undo:
 @contextmanager
 def _place_kept() -> Iterator[None]:
     """Whatever a tool sets the place to, it is set back."""
+    if not is_recording():
+        yield
+        return
     before = scope.current.get()
     _begins_tool.set(True)
     try:
@@ -142,8 +145,6 @@ def _place_kept() -> Iterator[None]:
 def _keeps_place(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def keeping(*args: Any, **kwargs: Any) -> Any:
-        if not is_recording():
-            return run(*args, **kwargs)
         with _place_kept():
             return run(*args, **kwargs)
 
@@ -153,8 +154,6 @@ def _keeps_place(run: Callable[..., Any]) -> Callable[..., Any]:
 def _akeeps_place(arun: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(arun)
     async def keeping(*args: Any, **kwargs: Any) -> Any:
-        if not is_recording():
-            return await arun(*args, **kwargs)
         with _place_kept():
             return await arun(*args, **kwargs)
 

@@ -42,19 +42,8 @@ def change(module: Any) -> Undo:
 def _sync(request: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(request)
     def traced(self: Any, cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        op = _begun(options, kwargs) if is_recording() else None
-        if op is None:
-            return request(self, cast_to, options, *args, **kwargs)
-        before = op.resume()
-        try:
-            result = request(self, cast_to, options, *args, **kwargs)
-            _returned(op, result)
-        except BaseException as failure:
-            op.failed(failure)
-            raise
-        finally:
-            scope.leave(before)
-        return result
+        with _ModelCall(options, kwargs) as call:
+            return call.returned(request(self, cast_to, options, *args, **kwargs))
 
     return traced
 
@@ -62,21 +51,56 @@ def _sync(request: Callable[..., Any]) -> Callable[..., Any]:
 def _async(request: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(request)
     async def traced(self: Any, cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        op = _begun(options, kwargs) if is_recording() else None
-        if op is None:
-            return await request(self, cast_to, options, *args, **kwargs)
-        before = op.resume()
-        try:
-            result = await request(self, cast_to, options, *args, **kwargs)
-            _returned(op, result)
-        except BaseException as failure:
-            op.failed(failure)
-            raise
-        finally:
-            scope.leave(before)
-        return result
+        with _ModelCall(options, kwargs) as call:
+            return call.returned(await request(self, cast_to, options, *args, **kwargs))
 
     return traced
+
+
+class _ModelCall:
+    """A request while it is made; without an op if it is not recorded."""
+
+    def __init__(self, options: Any, kwargs: dict[str, Any]) -> None:
+        self._op = _begin(options, kwargs) if is_recording() else None
+
+    def __enter__(self) -> _ModelCall:
+        self._before = None if self._op is None else self._op.resume()
+        return self
+
+    def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
+        if self._op is not None:
+            if failure is not None:
+                self._op.failed(failure)
+            scope.leave(self._before)
+
+    def returned(self, result: Any) -> Any:
+        op = self._op
+        if op is None:
+            return result
+        try:
+            response = getattr(result, "http_response", None) or getattr(result, "response", None)
+            if response is None or not hasattr(response, "iter_bytes"):
+                op.finish(result)
+            elif hasattr(response, "_content"):  # it was read already
+                op.finish(value_of(response.content))
+            else:
+                _follow(op, response)
+        except Exception:
+            caught("model call")
+        return result
+
+
+def _begin(options: Any, kwargs: dict[str, Any]) -> OpenOp | None:
+    try:
+        name = call_name(str(options.method), str(options.url))
+        if name is None:
+            return None
+        body, more = options.json_data, getattr(options, "extra_json", None)
+        inputs = {**body, **(more or {})} if isinstance(body, dict) else body
+        return begin_turn(name, inputs, is_stream=bool(kwargs.get("stream")))
+    except Exception:
+        caught("model call")
+        return None
 
 
 def _retry(sleep: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,34 +128,8 @@ def _attempt(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**about, "status": response.status_code, "body": body}
 
 
-def _begun(options: Any, kwargs: dict[str, Any]) -> OpenOp | None:
-    try:
-        name = call_name(str(options.method), str(options.url))
-        if name is None:
-            return None
-        body, more = options.json_data, getattr(options, "extra_json", None)
-        inputs = {**body, **(more or {})} if isinstance(body, dict) else body
-        return begin_turn(name, inputs, is_stream=bool(kwargs.get("stream")))
-    except Exception:
-        caught("model call")
-        return None
-
-
-def _returned(op: OpenOp, result: Any) -> None:
-    try:
-        response = getattr(result, "http_response", None) or getattr(result, "response", None)
-        if response is None or not hasattr(response, "iter_bytes"):
-            op.finish(result)
-        elif hasattr(response, "_content"):  # it was read already
-            op.finish(value_of(response.content))
-        else:
-            _follow(op, response)
-    except Exception:
-        caught("model call")
-
-
 class _Body:
-    """What was handed out of a body so far."""
+    """What was handed out of a body so far. A context for whoever reads it to the end."""
 
     def __init__(self, op: OpenOp, is_events: bool) -> None:
         self._op = op
@@ -139,32 +137,35 @@ class _Body:
         self._whole = bytearray()
         self._newest = b""
         """The last piece, which is not looked at before its reader is back."""
-        self.is_waiting = False
+        self._is_waiting = False
         """The HTTP library is at work: if it closes the response, that is the end of the body, or a failure."""
 
-    def handed_out(self, chunk: bytes) -> None:
-        self.is_waiting = False
-        self._newest = chunk
+    def __enter__(self) -> _Body:
+        self.asked_for_more()
+        return self
 
-    def asked_for_more(self) -> None:
-        self._look()
-        self.is_waiting = True
-
-    def ended(self) -> None:
-        self.is_waiting = False
-        self._finish(is_whole=True)
-
-    def failed(self, failure: BaseException) -> None:
-        self.is_waiting = False
-        if isinstance(failure, GeneratorExit):
+    def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
+        self._is_waiting = False
+        if failure is None:
+            self._finish(is_whole=True)
+        elif isinstance(failure, GeneratorExit):
             self.closed()
         else:
             self._look()
             self._op.failed(failure)
 
+    def handed_out(self, chunk: bytes) -> bytes:
+        self._is_waiting = False
+        self._newest = chunk
+        return chunk
+
+    def asked_for_more(self) -> None:
+        self._look()
+        self._is_waiting = True
+
     def closed(self) -> None:
         """Nobody will read on; perhaps because all that matters was read."""
-        if not self.is_waiting:
+        if not self._is_waiting:
             self._finish(is_whole=False)
 
     def _look(self) -> None:
@@ -206,28 +207,16 @@ def _follow(op: OpenOp, response: Any) -> None:
     close, close_async = response.close, response.aclose
 
     def iter_bytes(*args: Any, **kwargs: Any) -> Iterator[bytes]:
-        try:
-            body.asked_for_more()
+        with body:
             for chunk in iterate(*args, **kwargs):
-                body.handed_out(chunk)
-                yield chunk
+                yield body.handed_out(chunk)
                 body.asked_for_more()
-        except BaseException as failure:
-            body.failed(failure)
-            raise
-        body.ended()
 
     async def aiter_bytes(*args: Any, **kwargs: Any) -> AsyncIterator[bytes]:
-        try:
-            body.asked_for_more()
+        with body:
             async for chunk in iterate_async(*args, **kwargs):
-                body.handed_out(chunk)
-                yield chunk
+                yield body.handed_out(chunk)
                 body.asked_for_more()
-        except BaseException as failure:
-            body.failed(failure)
-            raise
-        body.ended()
 
     def close_and_end() -> None:
         try:

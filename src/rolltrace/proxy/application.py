@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
+from starlette.requests import ClientDisconnect, Request
 
 from rolltrace._guard import logger
 from rolltrace.capture import scope as capture_scope
@@ -20,7 +22,7 @@ from rolltrace.proxy.upstream import HOP_BY_HOP, Headers, Upstream, UpstreamErro
 from rolltrace.view import Access, Guesses
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from rolltrace.view import Listening
 
@@ -50,29 +52,25 @@ class Proxy:
         self._paths_said: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send, self._upstream)
-        if scope["type"] != "http":
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        request = Request(scope, receive)
+        headers = request.headers
         if "content-length" in headers and "transfer-encoding" in headers:
             # Whoever stands before us may have read another length: what follows the body may be a request for it.
             what = "a request has a Content-Length or a Transfer-Encoding, not both"
             return await _answer(send, 400, what, (b"connection", b"close"))
         address = address_of(scope["path"], headers)
-        refusal = await self._refusal(scope, headers, address)
+        refusal = await self._refusal(request, address)
         if refusal is not None:
             return await _answer(send, *refusal)
         if headers.get("upgrade", "").lower() == "websocket":
             return await self._refuse_websocket(send, address)
-        try:
-            await self._pass_on(scope, headers, address, receive, send)
-        except _Gone:
-            pass
+        with suppress(ClientDisconnect):
+            await self._pass_on(request, address, receive, send)
         return None
 
-    async def _refusal(self, scope: Scope, headers: Mapping[str, str], address: Address) -> tuple[int, str] | None:
+    async def _refusal(self, request: Request, address: Address) -> tuple[int, str] | None:
         """The rules of the viewer: no page of a browser may ask, and who is not on this machine shows the token."""
+        headers = request.headers
         host = headers.get("host", "")
         if not self._access.knows(host):
             return 421, f"this proxy does not answer for the host {host[:100]!r}"
@@ -80,7 +78,7 @@ class Proxy:
             return 403, "a web page may not ask this proxy"
         if self._access.token is None or self._access.is_token(address.token):
             return None
-        client = (scope.get("client") or ("",))[0]
+        client = request.client.host if request.client is not None else ""
         if not address.token:
             return 401, "this proxy needs its token: in the path, /k/TOKEN/, or in x-rolltrace-token"
         if not await self._guesses.may_try(client):
@@ -98,18 +96,16 @@ class Proxy:
         what = "rolltrace proxy records HTTP, not WebSockets: send the same request by POST"
         await _answer(send, 426, what, (b"upgrade", b"HTTP/1.1"))
 
-    async def _pass_on(
-        self, scope: Scope, headers: Mapping[str, str], address: Address, receive: Receive, send: Send
-    ) -> None:
-        name = call_name(scope["method"], address.path)
-        incoming = _Incoming(receive)
-        exchange = Exchange(Credentials(headers, scope["query_string"].decode("latin-1"), self._key or ""))
-        body: AsyncIterator[bytes] | bytes = incoming.chunks() if _has_body(headers) else b""
-        sent = self._headers(scope["headers"], address, name)
-        if name is None and may_be_call(scope["method"], address.path):
+    async def _pass_on(self, request: Request, address: Address, receive: Receive, send: Send) -> None:
+        name, headers = call_name(request.method, address.path), request.headers
+        exchange = Exchange(Credentials(headers, request.url.query, self._key or ""))
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        body: AsyncIterator[bytes] | bytes = request.stream() if has_body else b""
+        sent = self._headers(headers.raw, address, name)
+        if name is None and may_be_call(request.method, address.path):
             self._say_unrecorded(address.path)
         if name is not None:
-            raw = await incoming.whole()
+            raw = await _whole(request)
             if raw is None:
                 return await _answer(send, 413, f"a model call has at most {_MAX_CALL_BYTES:,} bytes")
             asked = value_of(raw)
@@ -122,9 +118,9 @@ class Proxy:
             sent = [each for each in sent if each[0] != b"content-length"]
             sent.append((b"content-length", str(len(body)).encode()))
             exchange.begin(self._sessions, name, with_model(name, address.path, asked), headers, address)
-        target = (self._upstream.prefix + _raw_path(scope, address)).encode("latin-1")
-        watcher = asyncio.create_task(incoming.hung_up()) if name is not None or not body else None
-        work = asyncio.create_task(self._forward(exchange, scope["method"].encode(), target, sent, body, send))
+        target = (self._upstream.prefix + _raw_path(request.scope, address)).encode("latin-1")
+        watcher = asyncio.create_task(_hung_up(receive)) if name is not None or not body else None
+        work = asyncio.create_task(self._forward(exchange, request.method.encode(), target, sent, body, send))
         try:
             await asyncio.wait({each for each in (work, watcher) if each}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -188,45 +184,20 @@ class Proxy:
             response.close()
 
 
-class _Gone(Exception):
-    """The agent closed its connection before its request was whole."""
+async def _whole(request: Request) -> bytes | None:
+    """All of the body; None if it is too much."""
+    copy = bytearray()
+    async for chunk in request.stream():
+        copy += chunk
+        if len(copy) > _MAX_CALL_BYTES:
+            return None
+    return bytes(copy)
 
 
-class _Incoming:
-    """The request of an agent while it comes, and whether the agent is still there."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._is_gone = False
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        while True:
-            message: Message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self._is_gone = True
-                raise _Gone
-            if message.get("body"):
-                yield message["body"]
-            if not message.get("more_body"):
-                return
-
-    async def whole(self) -> bytes | None:
-        """All of it; None if it is too much."""
-        copy = bytearray()
-        async for chunk in self.chunks():
-            copy += chunk
-            if len(copy) > _MAX_CALL_BYTES:
-                return None
-        return bytes(copy)
-
-    async def hung_up(self) -> None:
-        """Returns when the agent is gone, once the request is read."""
-        while not self._is_gone:
-            self._is_gone = (await self._receive())["type"] == "http.disconnect"
-
-
-def _has_body(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+async def _hung_up(receive: Receive) -> None:
+    """Returns when the agent is gone, once its request is read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _raw_path(scope: Scope, address: Address) -> str:
@@ -244,14 +215,6 @@ async def _answer(send: Send, status: int, what: str, *more: tuple[bytes, bytes]
     await send({"type": "http.response.body", "body": body})
 
 
-async def _lifespan(receive: Receive, send: Send, upstream: Upstream) -> None:
-    await receive()
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
-    upstream.close()
-    await send({"type": "lifespan.shutdown.complete"})
-
-
 def serve(proxy: Proxy, listening: Listening) -> None:
     """Answer until a signal ends it."""
     import uvicorn
@@ -259,7 +222,7 @@ def serve(proxy: Proxy, listening: Listening) -> None:
     config = uvicorn.Config(
         proxy,
         # An answer that broke off is the upstream's fault, which is in the record: uvicorn would print a traceback.
-        log_level="critical", access_log=False, server_header=False, date_header=False, lifespan="on", http="h11",
+        log_level="critical", access_log=False, server_header=False, date_header=False, lifespan="off", http="h11",
         ws="none", h11_max_incomplete_event_size=_MAX_HEAD_BYTES, timeout_keep_alive=_KEEP_ALIVE_SEC,
         timeout_graceful_shutdown=1,
     )  # fmt: skip

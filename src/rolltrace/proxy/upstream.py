@@ -24,7 +24,7 @@ HOP_BY_HOP = frozenset(
 """Headers about one connection, which are not passed on."""
 _READ_BYTES = 64 << 10
 _CONNECT_SEC = 30.0
-_MOST_IDLE = 64
+_MAX_IDLE = 64
 _MAX_IDLE_SEC = 4.0
 """Servers close connections after five seconds (uvicorn, Node) or later: a call must not be sent into one of those."""
 _REPEATABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
@@ -92,15 +92,10 @@ class Upstream:
         return _Connection(self, reader, writer), True
 
     def give_back(self, connection: _Connection) -> None:
-        if len(self._idle) < _MOST_IDLE:
+        if len(self._idle) < _MAX_IDLE:
             self._idle.append(connection)
         else:
             connection.close()
-
-    def close(self) -> None:
-        for connection in self._idle:
-            connection.close()
-        self._idle.clear()
 
 
 class Response:
