@@ -98,7 +98,7 @@ class Proxy:
 
     async def _pass_on(self, request: Request, address: Address, receive: Receive, send: Send) -> None:
         name, headers = call_name(request.method, address.path), request.headers
-        exchange = Exchange(Credentials(headers, request.url.query, self._key or ""))
+        exchange = Exchange(Credentials(headers, request.scope["query_string"].decode("latin-1"), self._key or ""))
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         body: AsyncIterator[bytes] | bytes = request.stream() if has_body else b""
         sent = self._headers(headers.raw, address, name)
