@@ -171,6 +171,14 @@ def test_flush_while_on_and_off(on: Path) -> None:
     assert rolltrace.flush()
 
 
+def test_losses_are_in_the_store_after_flush_even_if_nothing_else_was_recorded(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, max_samples_per_step_per_worker=0, drain="off")
+    with rolltrace.rollout_trace_attr(step=3, sample_index=0):
+        pass
+    assert rolltrace.flush()
+    assert [(row["step"], row["count"]) for row in rolltrace.open(tmp_path).losses()] == [(3, 1)]
+
+
 def test_losses_by_sampling_are_in_the_stats(tmp_path: Path) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, max_samples_per_step_per_worker=0, drain="off")
     for step in (1, 1, None):

@@ -147,13 +147,14 @@ def flush(timeout: float | None = 30.0) -> bool:
     sink = recorder.sink
     if recorder.tokenizers is not None:
         recorder.tokenizers.texts.wait(min(deadline - time.monotonic(), threading.TIMEOUT_MAX))
+    if isinstance(sink, JournalWriter):
+        sink.turn_over()  # losses are told when their file is sealed
     if recorder.settings.drain == "off" or not isinstance(sink, JournalWriter):
         done: list[bool] = []
         waiter = threading.Thread(target=lambda: done.append(sink.sync()), name="rolltrace-flush", daemon=True)
         waiter.start()
         waiter.join(timeout)
         return done == [True]
-    sink.turn_over()
     waiting = sink.sealed_files()
     looked_at = 0.0
     while any(path.exists() for path in waiting):
