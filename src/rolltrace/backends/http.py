@@ -52,13 +52,7 @@ class HttpClient:
         self._open = urllib.request.build_opener(*handlers).open
 
     def post(self, url: str, body: bytes, content_type: str, headers: Mapping[str, str] = _NOTHING) -> bytes:
-        """Send one request; gives the body of the answer.
-
-        Raises:
-            ErrorAnswer: the server took it for wrong, or could not handle it.
-            BackendError: its certificate is not trusted.
-            OutageError: it cannot be reached, or closed the connection.
-        """
+        """Send one request; gives the body of the answer."""
         all_headers = {"Content-Type": content_type, "User-Agent": "rolltrace", **headers}
         request = urllib.request.Request(url, body, all_headers, method="POST")
         try:

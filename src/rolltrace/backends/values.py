@@ -68,6 +68,11 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def without_password(url: str) -> str:
+    """An address as it can be shown."""
+    return re.sub(r"//[^/@]*@", "//", url)
+
+
 def view_link(trajectory_id: str) -> str | None:
     """The page of a trajectory; None if nobody said where the viewer runs, or what was said is no web address.
 

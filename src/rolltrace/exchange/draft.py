@@ -83,11 +83,7 @@ class ImportedPlace(NamedTuple):
 
 
 def row(table: Table, place: ImportedPlace, values: Mapping[str, Any]) -> ImportedRow:
-    """A row of a table: JSON columns are encoded, every type is checked. The importer takes secrets out.
-
-    Raises:
-        Malformed: a value that its column cannot hold.
-    """
+    """A row of a table: JSON columns are encoded, every type is checked. The importer takes secrets out."""
     columns = {**place.columns(), **values}
     if table is SPANS:
         columns["payload"] = {"inputs": columns.get("inputs"), "outputs": columns.get("outputs")}

@@ -85,11 +85,7 @@ class PastPlace(NamedTuple):
 
 
 def place_of_episode(episode: Mapping[str, Any]) -> PastPlace:
-    """Where an episode stands.
-
-    Raises:
-        Malformed: a field is not what verifiers writes.
-    """
+    """Where an episode stands."""
     env, task, run = (_object(episode, name) for name in ("env", "task", "run"))
     work = _object(run, "work")
     index = _object(task, "data").get("idx")
@@ -120,9 +116,6 @@ def read_trace(trace: Mapping[str, Any], episode: Mapping[str, Any], now_ns: int
         trace: As `Trace.to_record()` or a line of `traces.jsonl` has it.
         episode: The episode that it is of.
         now_ns: When it began, if it does not say.
-
-    Raises:
-        Malformed: a field is not what verifiers writes.
     """
     trace_id = text(trace, "id")
     if not trace_id:

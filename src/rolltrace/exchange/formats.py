@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 
 
 class ExportFormat(NamedTuple):
-    """A format to export to; its module has a function `write`."""
+    """A format to export to."""
 
     module: str
     """Beside this one, or by its whole name."""
     help: str
+    function: str = "write"
+    """What writes it, in that module."""
     is_folder: bool = False
     is_for_training: bool = False
     """Models are trained on it: validation rollouts, and those that did not end well, are left out unless asked for."""
 
     def write(self, selection: Selection, out: TextIO, **pairing: str | None) -> Exported:
         """Write the chosen trajectories as text; `pairing` are arguments that one format alone has."""
-        done = cast("Callable[..., Exported]", _module(self.module).write)(selection, out, **pairing)
+        done = cast("Callable[..., Exported]", getattr(_module(self.module), self.function))(selection, out, **pairing)
         return done._replace(skipped={**done.skipped, **selection.left_out})
 
     def write_folder(self, selection: Selection, folder: Path) -> Exported:
@@ -107,9 +109,14 @@ EXPORTS = {
     "jsonl": ExportFormat("export_jsonl", "JSON lines, one trajectory each, with everything in it"),
     "csv": ExportFormat("export_csv", "a table, one line per trajectory, with rewards, scores and tags"),
     "parquet": ExportFormat("export_parquet", "the tables of the store, as a folder of Parquet files", is_folder=True),
-    "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning", is_for_training=True),
+    "sft": ExportFormat(
+        "export_training", "chat-format JSON lines for supervised fine-tuning", "write_sft", is_for_training=True
+    ),
     "dpo": ExportFormat(
-        "export_dpo", "preference pairs: the best against the worst of each group, or as labelled", is_for_training=True
+        "export_training",
+        "preference pairs: the best against the worst of each group, or as labelled",
+        "write_dpo",
+        is_for_training=True,
     ),
     "chrome": ExportFormat("export_chrome", "a timeline for ui.perfetto.dev and chrome://tracing"),
     # The viewer's pages, which are above this layer: loaded by name, when somebody asks for them.

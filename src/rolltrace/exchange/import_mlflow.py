@@ -21,12 +21,7 @@ _NANOSECONDS = 1_000_000
 
 
 def fetch(address: str, folder: Path) -> Path:
-    """Fetch the traces of an experiment into a file.
-
-    Raises:
-        MissingExtraError: MLflow's client is not installed.
-        ConfigError: there is no such experiment.
-    """
+    """Fetch the traces of an experiment into a file."""
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException

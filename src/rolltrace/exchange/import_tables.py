@@ -72,11 +72,7 @@ class ImportTables:
         self._imported |= ids - foreign
 
     def commit(self, source: str, number: int, rows: list[ImportedRow]) -> None:
-        """Commit a batch of a file.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Commit a batch of a file."""
         if not rows:
             return
         name = f"{source}-{number}"

@@ -26,11 +26,7 @@ _IN_ORDER = [{"field": "started_at", "direction": "asc"}]
 
 
 def fetch(address: str, folder: Path) -> Path:
-    """Fetch the traces of a project into a file.
-
-    Raises:
-        BackendError: there is no key, or the server refuses it.
-    """
+    """Fetch the traces of a project into a file."""
     weave: Any = load("weave")  # the backend knows where Weave is and how to ask it
     return write_traces(folder / "weave.jsonl", _traces(partial(weave.calls_in, address)))
 

@@ -39,11 +39,7 @@ def parquet_rows(path: Path) -> Iterator[Line]:
 
 
 def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file.
-
-    Raises:
-        Malformed: it is no such file, is damaged, or too large in one piece.
-    """
+    """The rows of a Parquet file."""
     try:
         with pq.ParquetFile(path) as file:
             for at in range(file.metadata.num_row_groups):

@@ -47,11 +47,7 @@ class Line(NamedTuple):
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading.
-
-    Raises:
-        OSError: it cannot be opened, is no regular file, or consists of holes; `strerror` says which.
-    """
+    """Open a file for reading."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)

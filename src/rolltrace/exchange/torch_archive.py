@@ -64,22 +64,13 @@ class Foreign:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Any]:
-    """The value in a file that `torch.save` wrote. Its tensors are read when `plain` is asked for them.
-
-    Raises:
-        Malformed: it is no such file, is damaged, or holds code.
-    """
+    """The value in a file that `torch.save` wrote. Its tensors are read when `plain` is asked for them."""
     with Archive(path) as archive:
         yield _Reader(archive).value
 
 
 def plain(value: Any) -> Any:
-    """A value of an archive as lists, dicts, text and numbers; what cannot be read as text that says so.
-
-    Raises:
-        Malformed: it is far too large, or a tensor in it is damaged.
-        RecursionError: it is nested too deeply.
-    """
+    """A value of an archive as lists, dicts, text and numbers; what cannot be read as text that says so."""
     if _count_items(value, {}) > _MAX_ITEMS:
         raise Malformed(f"more than {_MAX_ITEMS:,} items")
     return _convert(value)

@@ -43,11 +43,7 @@ class _Completions(NamedTuple):
 
 
 def find_rewards(path: Path) -> dict[str, float]:
-    """The columns whose sum is the reward, each with its weight.
-
-    Raises:
-        Malformed: the file leaves it open; the message says what to type.
-    """
+    """The columns whose sum is the reward, each with its weight."""
     completions = _read(path)
     columns = completions.columns
     if not columns:
@@ -76,11 +72,7 @@ def find_rewards(path: Path) -> dict[str, float]:
 
 
 def check_named(record: Mapping[str, Any], rewards: Mapping[str, float]) -> None:
-    """Refuse names that are no columns of a row.
-
-    Raises:
-        Malformed: the message lists the columns with numbers.
-    """
+    """Refuse names that are no columns of a row."""
     unknown = [name for name in rewards if name not in record]
     if unknown:
         numbers = [name for name, value in record.items() if name not in OWN_COLUMNS and is_number(value)]

@@ -17,7 +17,7 @@ import pytest
 
 import rolltrace
 from rolltrace.backends.mlflow import MlflowBackend
-from rolltrace.backends.mlflow.faults import in_plain_words
+from rolltrace.backends.mlflow.server import in_plain_words
 from rolltrace.errors import BackendError, OutageError
 from rolltrace.query import Trajectory
 

@@ -13,7 +13,8 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from rolltrace.backends.backend import Refused, convert_each
-from rolltrace.backends.clickhouse.tables import TABLES, TRAJECTORY_COLUMNS, VERSION, rows_of, statements, values_of
+from rolltrace.backends.clickhouse.tables import TABLES, VERSION, rows_of, statements, trajectory_row
+from rolltrace.backends.values import without_password
 from rolltrace.errors import BackendError, OutageError
 from rolltrace.query import Trajectory
 
@@ -53,7 +54,7 @@ class ClickHouseBackend:
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Write the rows of trajectories anew, with their newest scores; nothing else has changed."""
-        self._insert("trajectory_rows", [values_of(TRAJECTORY_COLUMNS, each) for each in trajectories])
+        self._insert("trajectory_rows", [trajectory_row(each) for each in trajectories])
 
     def close(self) -> None:
         """Close the connection."""
@@ -75,8 +76,8 @@ class ClickHouseBackend:
                 database=self._database,
                 settings={"async_insert": 0},  # when it returns, the rows are there
             )
-        except ClickHouseError as fault:
-            raise self._explained(fault) from fault
+        except ClickHouseError as error:
+            raise self._explained(error) from error
 
     def _connected(self) -> Client:
         if self._client is None:
@@ -93,14 +94,10 @@ class ClickHouseBackend:
             self._client = client
         return self._client
 
-    def _explained(self, fault: ClickHouseError) -> Exception:
+    def _explained(self, error: ClickHouseError) -> Exception:
         """The error, as one that somebody has to do something about, or as an outage."""
-        code = _CODE.search(str(fault))
+        code = _CODE.search(str(error))
         what = _NOBODY_CAN_WAIT_FOR.get(code[1]) if code is not None else None
         if what is not None:
-            return BackendError(f"ClickHouse at {_without_password(self._url)}: {what} ({str(fault)[:300]})")
-        return OutageError(f"ClickHouse at {_without_password(self._url)}: {str(fault)[:500]}")
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"//[^@/]*@", "//", url)
+            return BackendError(f"ClickHouse at {without_password(self._url)}: {what} ({str(error)[:300]})")
+        return OutageError(f"ClickHouse at {without_password(self._url)}: {str(error)[:500]}")

@@ -7,11 +7,22 @@ those that were sent last, so that one of which there are fewer now leaves nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rolltrace.backends.values import strict_json
-from rolltrace.query import COLUMNS, Note, Op, Score, Trajectory, Transition
+from rolltrace.query import COLUMNS, Op, Score, Trajectory
+
+
+class _Row(NamedTuple):
+    """What one row is of: a trajectory, or an op, a step or a note in it."""
+
+    trajectory: Trajectory
+    value: Any = None
+    parent_id: int | None = None
+    """Of an op."""
+    position: int = 0
+    """Of a step or a note."""
 
 
 class _Column(NamedTuple):
@@ -19,7 +30,7 @@ class _Column(NamedTuple):
 
     name: str
     type: str
-    value: Callable[[Any], Any]
+    value: Callable[[_Row], Any]
     default: str = ""
     """What rows have that an older release sent."""
 
@@ -30,128 +41,106 @@ _TYPES = {
 }  # fmt: skip
 _KEYS = ("project", "experiment", "trajectory_id")
 """Columns of the key, which are never null."""
+_PLACE = ("trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "run")
 
 
-def _attribute(name: str, kind: str) -> Callable[[Trajectory], Any]:
-    if kind == "tags":
-        return lambda trajectory: strict_json(getattr(trajectory, name) or {})
-    if kind == "sample":
-        return lambda trajectory: None if (sample := getattr(trajectory, name)) is None else str(sample)
-    if kind == "bool":
-        return lambda trajectory: bool(getattr(trajectory, name))
-    return lambda trajectory: getattr(trajectory, name)
+def _of_trajectory(name: str, kind: str) -> _Column:
+    def value(row: _Row) -> Any:
+        own = getattr(row.trajectory, name)
+        if kind == "tags":
+            return strict_json(own or {})
+        if kind == "sample":
+            return None if own is None else str(own)
+        return bool(own) if kind == "bool" else own
+
+    return _Column(name, "String" if name in _KEYS else _TYPES[kind], value)
 
 
-def _of_scores(value: Callable[[Score], Any]) -> Callable[[Trajectory], list[Any]]:
-    return lambda trajectory: [value(score) for score in _scores(trajectory)]
+def _of_scores(name: str, kind: str, value: Callable[[Score], Any], default: str = "") -> _Column:
+    """A list with an item for each score that counts: the newest of a name, and each label that somebody gives now."""
+
+    def values(row: _Row) -> list[Any]:
+        newest = {score.name: score for score in row.trajectory.scores if score.author is None}
+        return [value(score) for score in (*newest.values(), *row.trajectory.given_labels)]
+
+    return _Column(name, f"Array({kind})", values, default)
 
 
-def _scores(trajectory: Trajectory) -> list[Score]:
-    """Those that count: the newest of a name, and each label that somebody gives it now."""
-    newest = {score.name: score for score in trajectory.scores if score.author is None}
-    return [*newest.values(), *trajectory.given_labels]
+def _read(name: str) -> Callable[[_Row], Any]:
+    return lambda row: getattr(row.value, name)
+
+
+def _of(kind: str, *names: str) -> list[_Column]:
+    return [_Column(name, kind, _read(name)) for name in names]
+
+
+def _json_of(*names: str) -> list[_Column]:
+    def read(name: str) -> Callable[[_Row], str]:
+        return lambda row: strict_json(getattr(row.value, name))
+
+    return [_Column(name, "String", read(name)) for name in names]
+
+
+def _of_tokens(name: str, kind: str) -> _Column:
+    def values(row: _Row) -> list[Any]:
+        tokens = row.value.tokens
+        return (None if tokens is None else getattr(tokens, name)) or []
+
+    return _Column(name, f"Array({kind})", values)
 
 
 _AS_MANY_NULLS = "arrayMap(name -> NULL, score_names)"
 """The lists of scores are joined, so they are of one length."""
 TRAJECTORY_COLUMNS = (
-    *(
-        _Column(
-            column.name,
-            "String" if column.name in _KEYS else _TYPES[column.kind],
-            _attribute(column.name, column.kind),
-        )
-        for column in COLUMNS
-    ),
-    _Column("is_group", "Bool", lambda trajectory: trajectory.is_group),
-    _Column("score_names", "Array(String)", _of_scores(lambda score: score.name)),
-    _Column("score_values", "Array(Nullable(Float64))", _of_scores(lambda score: score.value)),
-    _Column("score_labels", "Array(Nullable(String))", _of_scores(lambda score: score.label)),
-    _Column("score_terms", "Array(String)", _of_scores(lambda score: strict_json(score.terms or {}))),
-    _Column("score_authors", "Array(Nullable(String))", _of_scores(lambda score: score.author)),
-    _Column("score_times_ns", "Array(Int64)", _of_scores(lambda score: score.time_ns)),
-    _Column("score_reasons", "Array(Nullable(String))", _of_scores(lambda score: score.reason), _AS_MANY_NULLS),
-    _Column("score_op_ids", "Array(Nullable(Int64))", _of_scores(lambda score: score.op_id), _AS_MANY_NULLS),
+    *(_of_trajectory(column.name, column.kind) for column in COLUMNS),
+    _of_trajectory("is_group", "bool"),
+    _of_scores("score_names", "String", lambda score: score.name),
+    _of_scores("score_values", "Nullable(Float64)", lambda score: score.value),
+    _of_scores("score_labels", "Nullable(String)", lambda score: score.label),
+    _of_scores("score_terms", "String", lambda score: strict_json(score.terms or {})),
+    _of_scores("score_authors", "Nullable(String)", lambda score: score.author),
+    _of_scores("score_times_ns", "Int64", lambda score: score.time_ns),
+    _of_scores("score_reasons", "Nullable(String)", lambda score: score.reason, _AS_MANY_NULLS),
+    _of_scores("score_op_ids", "Nullable(Int64)", lambda score: score.op_id, _AS_MANY_NULLS),
 )
-
-
-class _Part(NamedTuple):
-    """An op, a step or a note, and whose it is."""
-
-    trajectory: Trajectory
-    value: Any
-    parent_id: int | None = None
-    """Of an op."""
-    position: int = 0
-    """Of a step or a note."""
-
-
-def _of_trajectory(name: str, kind: str) -> Callable[[_Part], Any]:
-    value = _attribute(name, kind)
-    return lambda part: value(part.trajectory)
-
-
-def _of(name: str) -> Callable[[_Part], Any]:
-    return lambda part: getattr(part.value, name)
-
-
-def _json_of(name: str) -> Callable[[_Part], str]:
-    return lambda part: strict_json(getattr(part.value, name))
-
-
-def _of_tokens(name: str) -> Callable[[_Part], list[Any]]:
-    return lambda part: (getattr(part.value.tokens, name) if part.value.tokens is not None else None) or []
-
-
-_PLACE = ("trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "run")
-_PLACE_COLUMNS = tuple(
-    _Column(
-        column.name,
-        "String" if column.name in _KEYS else _TYPES[column.kind],
-        _of_trajectory(column.name, column.kind),
-    )
-    for column in COLUMNS
-    if column.name in _PLACE
-)
+_PLACE_COLUMNS = tuple(column for column in TRAJECTORY_COLUMNS if column.name in _PLACE)
 OP_COLUMNS = (
     *_PLACE_COLUMNS,
-    _Column("op_id", "Int64", _of("op_id")),
-    _Column("parent_id", "Nullable(Int64)", lambda part: part.parent_id),
-    *(_Column(name, "LowCardinality(String)", _of(name)) for name in ("name", "kind", "status")),
-    _Column("start_ns", "Int64", _of("start_ns")),
-    _Column("end_ns", "Nullable(Int64)", _of("end_ns")),
-    *(_Column(name, "Nullable(String)", _of(name)) for name in ("error", "traceback", "finish_reason", "worker")),
-    *(
-        _Column(name, "Nullable(Int64)", _of(name))
-        for name in ("policy_version", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens")
-    ),
-    *(_Column(name, "String", _json_of(name)) for name in ("inputs", "outputs")),
-    *(_Column(name, "Nullable(String)", _of(name)) for name in ("prompt_text", "response_text")),
-    *(_Column(name, "Array(Int32)", _of_tokens(name)) for name in ("prompt_ids", "response_ids")),
-    _Column("logprobs", "Array(Float32)", _of_tokens("logprobs")),
-    _Column("response_mask", "Array(Int8)", _of_tokens("response_mask")),
+    *_of("Int64", "op_id"),
+    _Column("parent_id", "Nullable(Int64)", lambda row: row.parent_id),
+    *_of("LowCardinality(String)", "name", "kind", "status"),
+    *_of("Int64", "start_ns"),
+    *_of("Nullable(Int64)", "end_ns"),
+    *_of("Nullable(String)", "error", "traceback", "finish_reason", "worker"),
+    *_of("Nullable(Int64)", "policy_version", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens"),
+    *_json_of("inputs", "outputs"),
+    *_of("Nullable(String)", "prompt_text", "response_text"),
+    _of_tokens("prompt_ids", "Int32"),
+    _of_tokens("response_ids", "Int32"),
+    _of_tokens("logprobs", "Float32"),
+    _of_tokens("response_mask", "Int8"),
 )
 _POSITION_COLUMNS = (
     *_PLACE_COLUMNS,
-    _Column("position", "Int64", lambda part: part.position),
-    _Column("op_id", "Nullable(Int64)", _of("op_id")),
-    _Column("time_ns", "Int64", _of("time_ns")),
+    _Column("position", "Int64", lambda row: row.position),
+    *_of("Nullable(Int64)", "op_id"),
+    *_of("Int64", "time_ns"),
 )
 TRANSITION_COLUMNS = (
     *_POSITION_COLUMNS,
-    _Column("reward", "Nullable(Float64)", _of("reward")),
-    _Column("episode_done", "Nullable(Bool)", _of("episode_done")),
-    _Column("stop_reason", "Nullable(String)", _of("stop_reason")),
-    _Column("backfill", "Bool", lambda part: bool(part.value.backfill)),
-    _Column("amends", "Bool", _of("amends")),
-    _Column("turn", "Nullable(Int64)", _of("turn")),
-    *(_Column(name, "String", _json_of(name)) for name in ("trace", "fields", "earlier")),
+    *_of("Nullable(Float64)", "reward"),
+    *_of("Nullable(Bool)", "episode_done"),
+    *_of("Nullable(String)", "stop_reason"),
+    _Column("backfill", "Bool", lambda row: bool(row.value.backfill)),
+    *_of("Bool", "amends"),
+    *_of("Nullable(Int64)", "turn"),
+    *_json_of("trace", "fields", "earlier"),
 )
 NOTE_COLUMNS = (
     *_POSITION_COLUMNS,
-    _Column("event", "LowCardinality(String)", _of("event")),
-    _Column("text", "Nullable(String)", lambda part: part.value.text if part.value.event == "note" else None),
-    _Column("body", "String", _json_of("body")),
+    *_of("LowCardinality(String)", "event"),
+    _Column("text", "Nullable(String)", lambda row: row.value.text if row.value.event == "note" else None),
+    *_json_of("body"),
 )
 VERSION = "_version"
 """When a row was sent: the newest of a key counts."""
@@ -206,23 +195,26 @@ def _declaration(column: _Column) -> str:
 
 def rows_of(trajectory: Trajectory) -> dict[str, list[list[Any]]]:
     """The rows of a trajectory, by table."""
-    parts: dict[str, list[Any]] = {
-        "op_rows": [part for op in trajectory.ops for part in _op_parts(trajectory, op, None)],
-        "transition_rows": _in_order(trajectory, trajectory.transitions),
-        "note_rows": _in_order(trajectory, trajectory.notes),
-        "trajectory_rows": [trajectory],
+    rows = {
+        "op_rows": list(_op_rows(trajectory, trajectory.ops, None)),
+        "transition_rows": [_Row(trajectory, step, position=at) for at, step in enumerate(trajectory.transitions)],
+        "note_rows": [_Row(trajectory, note, position=at) for at, note in enumerate(trajectory.notes)],
+        "trajectory_rows": [_Row(trajectory)],
     }
-    return {table: [values_of(TABLES[table][0], part) for part in each] for table, each in parts.items()}
+    return {table: [_values(table, row) for row in each] for table, each in rows.items()}
 
 
-def _op_parts(trajectory: Trajectory, op: Op, parent_id: int | None) -> list[_Part]:
-    children = [part for child in op.children for part in _op_parts(trajectory, child, op.op_id)]
-    return [_Part(trajectory, op, parent_id), *children]
+def trajectory_row(trajectory: Trajectory) -> list[Any]:
+    """The row of the trajectory itself."""
+    return _values("trajectory_rows", _Row(trajectory))
 
 
-def _in_order(trajectory: Trajectory, events: Sequence[Transition | Note]) -> list[_Part]:
-    return [_Part(trajectory, event, position=at) for at, event in enumerate(events)]
+def _op_rows(trajectory: Trajectory, ops: Sequence[Op], parent_id: int | None) -> Iterator[_Row]:
+    for op in ops:
+        yield _Row(trajectory, op, parent_id)
+        yield from _op_rows(trajectory, op.children, op.op_id)
 
 
-def values_of(columns: Sequence[_Column], row: Any) -> list[Any]:
+def _values(table: str, row: _Row) -> list[Any]:
+    columns, _ = TABLES[table]
     return [column.value(row) for column in columns]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import Span, TraceInfo
@@ -15,11 +16,9 @@ from mlflow.exceptions import MlflowException
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Piece, Refused, RefusedRequest, convert_each, deliver
-from rolltrace.backends.mlflow.faults import in_plain_words, is_final
-from rolltrace.backends.mlflow.info import RUN, SOURCE, info_of
 from rolltrace.backends.mlflow.place import Places
-from rolltrace.backends.mlflow.spans import spans_of, trace_id_of
-from rolltrace.backends.mlflow.tracking import open_tracking, patience, tracking_uri
+from rolltrace.backends.mlflow.server import in_plain_words, is_final, open_tracking, patience, tracking_uri
+from rolltrace.backends.mlflow.trace import RUN, SOURCE, info_of, spans_of, trace_id_of
 from rolltrace.backends.values import web_address
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_REQUEST_BYTES = 4 << 20
 """How much is sent in one request; a single span may be larger."""
-_ASKED_AT_ONCE = 100
+_MAX_ASKED = 100
 _SPANS = "mlflow.trace.spansLocation"
 
 
@@ -56,12 +55,12 @@ class MlflowBackend:
             place = places.of(trajectory)
             try:
                 self._write(info_of(trajectory, *place))
-            except MlflowException as fault:
-                if not is_final(fault):
+            except MlflowException as error:
+                if not is_final(error):
                     raise
                 places.forget()
                 places.of(trajectory)  # raises if it is the place that is wrong
-                refused[trajectory.trajectory_id] = str(fault)
+                refused[trajectory.trajectory_id] = str(error)
                 continue
             for span in spans:
                 size = sum(map(len, span._span.attributes.values()))
@@ -77,10 +76,10 @@ class MlflowBackend:
         except NotImplementedError:  # it asked the server for its version and remembers that it got no answer
             self._tracking._get_server_version.cache_clear()
             raise
-        except MlflowException as fault:
-            if not is_final(fault):
+        except MlflowException as error:
+            if not is_final(error):
                 raise
-            raise RefusedRequest(f"the span {spans[0][1].name!r}: {fault}") from fault
+            raise RefusedRequest(f"the span {spans[0][1].name!r}: {error}") from error
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         with self._talking() as places:
@@ -129,17 +128,16 @@ class MlflowBackend:
         """A server, or what stands before it, that deletes nothing costs tidiness, not the traces."""
         try:
             self._tracking.delete_assessment(trace_id, assessment_id)
-        except MlflowException as fault:
-            if fault.get_http_status_code() not in (404, 405, 501):
+        except MlflowException as error:
+            if error.get_http_status_code() not in (404, 405, 501):
                 raise
             if not self._keeps_stale:
                 self._keeps_stale = True
-                logger.warning("MLflow does not delete feedback: replaced scores stay beside the new ones (%s)", fault)
+                logger.warning("MLflow does not delete feedback: replaced scores stay beside the new ones (%s)", error)
 
-    def _there(self, trace_ids: Iterable[str]) -> dict[str, TraceInfo]:
+    def _there(self, trace_ids: Iterator[str]) -> dict[str, TraceInfo]:
         """Those that MLflow still has and can change: people delete traces, MLflow may archive them."""
-        wanted = list(trace_ids)
         infos: list[TraceInfo] = []
-        for start in range(0, len(wanted), _ASKED_AT_ONCE):
-            infos += self._tracking.batch_get_trace_infos(wanted[start : start + _ASKED_AT_ONCE])
+        while some := list(islice(trace_ids, _MAX_ASKED)):
+            infos += self._tracking.batch_get_trace_infos(some)
         return {info.trace_id: info for info in infos if info.tags.get(_SPANS) != "ARCHIVE_REPO"}

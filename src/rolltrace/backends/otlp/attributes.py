@@ -32,22 +32,17 @@ _USAGE = {
     "rl.reasoning_tokens": "reasoning_tokens",
 }
 _OUR_INT = 1 << 63
-_LONGEST_FLOAT = 1024
+_MAX_FLOAT_BITS = 1024
 """Bits of an integer that is still a float."""
 
 
 def coordinates(trajectory: Trajectory) -> dict[str, Value]:
     """Where a trajectory stands; on each of its spans, because most receivers filter spans."""
     where = trajectory.coordinates
-    is_int = isinstance(where.get("sample_index"), int)
-    if "sample_index" in where:
-        where["sample_index"] = str(where["sample_index"])
-    return {
-        "rl.project": trajectory.project,
-        "rl.experiment": trajectory.experiment,
-        **{f"rl.{name}": value for name, value in where.items()},
-        **({"rl.sample_is_int": True} if is_int else {}),
-    }
+    attributes = {f"rl.{name}": str(value) if name == "sample_index" else value for name, value in where.items()}
+    if isinstance(where.get("sample_index"), int):
+        attributes["rl.sample_is_int"] = True
+    return {"rl.project": trajectory.project, "rl.experiment": trajectory.experiment, **attributes}
 
 
 def of_op(op: Op) -> dict[str, Value]:
@@ -57,53 +52,42 @@ def of_op(op: Op) -> dict[str, Value]:
         attributes.update(_of_llm(op))
     elif op.kind == "tool":
         attributes.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})
-    attributes.update(_values(op.inputs, op.outputs))
+    attributes.update({**_value("input", op.inputs), **_value("output", op.outputs)})
     if op.policy_version is not None:
         attributes["rl.policy_version"] = op.policy_version
     if op.worker:
         attributes["rl.worker"] = op.worker
-    attributes.update(_ending(op.status, op.error))
-    return attributes
+    return {**attributes, **_ending(op)}
 
 
 def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
     """The attributes of the root span, without its coordinates."""
-    attributes: dict[str, Value] = {
+    conversation = trajectory.conversation
+    asked = next((message.get("content") for message in conversation if message.get("role") == "user"), None)
+    is_answered = bool(conversation) and conversation[-1].get("role") == "assistant"
+    has_parent = bool(trajectory.parent_trajectory_id)
+    attributes: dict[str, Value | None] = {
         "openinference.span.kind": "AGENT",
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trajectory.name,
         "rl.trajectory_id": trajectory.trajectory_id,
-        **({} if (link := view_link(trajectory.trajectory_id)) is None else {"rl.url": link}),
+        "rl.url": view_link(trajectory.trajectory_id),
         "rl.turns": trajectory.turns,
         "rl.tool_calls": trajectory.tool_calls,
+        **_value("input", asked),
+        **_value("output", conversation[-1].get("content") if is_answered else None),
+        "rl.policy_version": trajectory.policy_version_max,
+        "rl.pruned": None if trajectory.pruned is None else str(trajectory.pruned),
+        "rl.flags": trajectory.flags or None,
+        **{f"rl.tag.{name}": _as_attribute(value) for name, value in trajectory.tags.items()},
+        **{key: value for score in trajectory.newest_scores.values() for key, value in of_score(score).items()},
+        **_ending(trajectory),
+        "rl.tags": strict_json(dict(trajectory.tags)) if trajectory.tags else None,
+        "rl.parent_trajectory_id": trajectory.parent_trajectory_id if has_parent else None,
+        "rl.parent_op_id": trajectory.parent_op_id or 0 if has_parent else None,
+        "rl.is_group": trajectory.is_group or None,
     }
-    conversation = trajectory.conversation
-    asked = [message for message in conversation if message.get("role") == "user"]
-    if asked:
-        attributes.update(_value("input", asked[0].get("content")))
-    if conversation and conversation[-1].get("role") == "assistant":
-        attributes.update(_value("output", conversation[-1].get("content")))
-    if trajectory.policy_version_max is not None:
-        attributes["rl.policy_version"] = trajectory.policy_version_max
-    if trajectory.pruned is not None:
-        attributes["rl.pruned"] = str(trajectory.pruned)
-    if trajectory.flags:
-        attributes["rl.flags"] = trajectory.flags
-    for name, value in trajectory.tags.items():
-        attributes[f"rl.tag.{name}"] = (
-            value if isinstance(value, str | bool) or _is_number(value) else strict_json(value)
-        )
-    for score in trajectory.newest_scores.values():
-        attributes.update(of_score(score))
-    attributes.update(_ending(trajectory.status, trajectory.error))
-    if trajectory.tags:
-        attributes["rl.tags"] = strict_json(dict(trajectory.tags))
-    if trajectory.parent_trajectory_id:
-        attributes["rl.parent_trajectory_id"] = trajectory.parent_trajectory_id
-        attributes["rl.parent_op_id"] = trajectory.parent_op_id or 0
-    if trajectory.is_group:
-        attributes["rl.is_group"] = True
-    return attributes
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def whole_scores(scores: Iterable[Mapping[str, Any]]) -> dict[str, Value]:
@@ -115,12 +99,12 @@ def whole_scores(scores: Iterable[Mapping[str, Any]]) -> dict[str, Value]:
 def of_score(score: Mapping[str, Any]) -> dict[str, Value]:
     """A score as attributes: `rl.reward` and `rl.reward_terms.NAME`, or `rl.score.NAME` for others."""
     name = str(score["name"])
-    key = "rl.reward" if name == "reward" else f"rl.score.{name}"
+    key, term_key = (
+        ("rl.reward", "rl.reward_terms") if name == "reward" else (f"rl.score.{name}", f"rl.score_terms.{name}")
+    )
     attributes = dict(_number(key, score["value"] if score.get("label") is None else score["label"]))
     for term, value in (score.get("terms") or {}).items():
-        attributes.update(
-            _number(f"rl.reward_terms.{term}" if name == "reward" else f"rl.score_terms.{name}.{term}", value)
-        )
+        attributes.update(_number(f"{term_key}.{term}", value))
     return attributes
 
 
@@ -128,7 +112,7 @@ def _number(key: str, value: Any) -> Iterator[tuple[str, Value]]:
     """A receiver that writes JSON could lose the span over NaN or infinity: these come as text, under another name."""
     if isinstance(value, str):
         yield f"{key}_text", value
-    elif isinstance(value, int) and value.bit_length() >= _LONGEST_FLOAT:
+    elif isinstance(value, int) and value.bit_length() >= _MAX_FLOAT_BITS:
         yield f"{key}_text", hex(value)
     elif isinstance(value, int | float):
         yield (key, float(value)) if math.isfinite(value) else (f"{key}_text", str(value))
@@ -160,28 +144,26 @@ def _of_llm(op: Op) -> Iterator[tuple[str, Value]]:
         yield "gen_ai.output.messages", strict_json([answer])
 
 
-def _values(inputs: Any, outputs: Any) -> dict[str, Value]:
-    return {**_value("input", inputs), **_value("output", outputs)}
-
-
 def _value(which: str, value: Any) -> dict[str, Value]:
     if value is None:
         return {}
-    if isinstance(value, str):
-        return {f"{which}.value": value, f"{which}.mime_type": "text/plain"}
-    return {f"{which}.value": strict_json(value), f"{which}.mime_type": "application/json"}
+    is_text = isinstance(value, str)
+    mime_type = "text/plain" if is_text else "application/json"
+    return {f"{which}.value": value if is_text else strict_json(value), f"{which}.mime_type": mime_type}
 
 
-def _ending(status: str, error: str | None) -> dict[str, Value]:
-    attributes: dict[str, Value] = {"rl.status": status}
-    if status != "ok":
-        attributes["error.type"] = error_type(status, error)
-    return attributes
+def _ending(ended: Op | Trajectory) -> dict[str, Value]:
+    failed: dict[str, Value] = {} if ended.status == "ok" else {"error.type": error_type(ended)}
+    return {"rl.status": ended.status, **failed}
 
 
-def error_type(status: str, error: str | None) -> str:
+def error_type(ended: Op | Trajectory) -> str:
     """The exception's type, or how it ended without one: cancelled, interrupted."""
-    return error.partition(":")[0] if error else status
+    return ended.error.partition(":")[0] if ended.error else ended.status
+
+
+def _as_attribute(value: Any) -> Value:
+    return value if isinstance(value, str | bool) or _is_number(value) else strict_json(value)
 
 
 def _is_number(value: Any) -> bool:

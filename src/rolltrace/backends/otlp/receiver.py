@@ -99,14 +99,7 @@ class Receiver:
         )
 
     def export(self, body: bytes) -> PartialSuccess:
-        """Send one request. When it returns, the receiver has it.
-
-        Raises:
-            BackendError: the key is wrong, or there is no receiver at this address.
-            OutageError: not at the moment.
-            TooLarge: not so much at once.
-            Rejected: not this.
-        """
+        """Send one request. When it returns, the receiver has it."""
         settings = self.settings
         headers = dict(settings.headers)
         if settings.compress:

@@ -23,15 +23,11 @@ _ELSEWHERE = ("time_ns", "op_id", "amends")
 def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[SentSpan]:
     """All spans of a trajectory.
 
-    Args:
-        trajectory: The trajectory.
-        longest: Attributes of more bytes are cut, with a mark.
-        mlflow: Say the coordinates also as MLflow's trace tags.
+    Attributes of more than `longest` bytes are cut, with a mark. `mlflow`: the coordinates are also MLflow's tags.
     """
     where = coordinates(trajectory)
-    root = root_id(trajectory.trajectory_id)
     for op in trajectory.ops:
-        yield from _ops(op, root, trajectory.trajectory_id, where, longest)
+        yield from _ops(op, root_id(trajectory.trajectory_id), trajectory.trajectory_id, where, longest)
     yield from root_and_scores(trajectory, longest=longest, mlflow=mlflow)
 
 
@@ -39,10 +35,9 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
     """What changes when a score comes late: a span for it, and the root with its newest values."""
     where = coordinates(trajectory)
     last_ns = trajectory.last_ns
-    trace_id = bytes.fromhex(trajectory.trajectory_id)
     for score in trajectory.scores:
         if score["time_ns"] > last_ns:
-            yield _score(trajectory, score, where, longest)
+            yield _score(trajectory.trajectory_id, score, where, longest)
     in_time = [score for score in trajectory.scores if score["time_ns"] <= last_ns]
     attributes = {**where, **of_trajectory(trajectory), **whole_scores(in_time)}
     if mlflow:
@@ -50,7 +45,7 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
         attributes.update({f"mlflow.traceTag.{name[3:]}": word(value) for name, value in tags.items()})
     parent = trajectory.parent_trajectory_id
     yield SentSpan(
-        trace_id,
+        bytes.fromhex(trajectory.trajectory_id),
         root_id(trajectory.trajectory_id),
         b"",
         trajectory.name,
@@ -60,17 +55,11 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
         cut(attributes, longest),
         [*_exception(trajectory, longest), *_events(trajectory, longest)],
         [Link(bytes.fromhex(parent), _op_id(trajectory.parent_op_id or 0))] if parent else (),
-        *_status(trajectory.status, trajectory.error),
+        *_status(trajectory),
     )
 
 
-def _ops(
-    op: Op,
-    parent: bytes,
-    trajectory_id: str,
-    where: Attributes,
-    longest: int,
-) -> Iterator[SentSpan]:
+def _ops(op: Op, parent: bytes, trajectory_id: str, where: Attributes, longest: int) -> Iterator[SentSpan]:
     own = _op_id(op.op_id)
     for child in op.children:
         yield from _ops(child, own, trajectory_id, where, longest)
@@ -85,35 +74,32 @@ def _ops(
         cut({**where, **of_op(op)}, longest),
         _exception(op, longest),
         (),
-        *_status(op.status, op.error),
+        *_status(op),
     )
 
 
-def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, longest: int) -> SentSpan:
+def _score(trajectory_id: str, score: Mapping[str, Any], where: Attributes, longest: int) -> SentSpan:
     """A score that came when the trajectory was over: some receivers never change a span that they have."""
-    name, time_ns = str(score["name"]), score["time_ns"]
-    attributes: dict[str, Value] = {
+    name, time_ns, values = str(score["name"]), score["time_ns"], of_score(score)
+    key = "rl.reward" if name == "reward" else f"rl.score.{name}"
+    attributes: dict[str, Any] = {
         "openinference.span.kind": "EVALUATOR",
         "rl.kind": "score",
         "gen_ai.evaluation.name": name,
+        "gen_ai.evaluation.score.value": values.get(key),
+        "gen_ai.evaluation.score.label": values.get(f"{key}_text"),
+        "gen_ai.evaluation.explanation": str(score["reason"]) if score.get("reason") else None,
     }
-    values = of_score(score)
-    for key, value in values.items():
-        if key in ("rl.reward", f"rl.score.{name}"):
-            attributes["gen_ai.evaluation.score.value"] = value
-        elif key in ("rl.reward_text", f"rl.score.{name}_text"):
-            attributes["gen_ai.evaluation.score.label"] = value
-    if score.get("reason"):
-        attributes["gen_ai.evaluation.explanation"] = str(score["reason"])
+    told = {name: value for name, value in attributes.items() if value is not None}
     return SentSpan(
-        bytes.fromhex(trajectory.trajectory_id),
-        score_id(trajectory.trajectory_id, name, time_ns),
-        root_id(trajectory.trajectory_id),
+        bytes.fromhex(trajectory_id),
+        score_id(trajectory_id, name, time_ns),
+        root_id(trajectory_id),
         f"score {name}",
         INTERNAL,
         time_ns,
         time_ns,
-        cut({**where, **attributes, **values, **whole_scores([score])}, longest),
+        cut({**where, **told, **values, **whole_scores([score])}, longest),
     )
 
 
@@ -121,15 +107,15 @@ def _op_id(op_id: int) -> bytes:
     return (op_id & (2**64 - 1) or 1).to_bytes(8, "big")
 
 
-def _status(status: str, error: str | None) -> tuple[int, str]:
-    return (OK, "") if status == "ok" else (ERROR, (error or status)[:4096])
+def _status(ended: Op | Trajectory) -> tuple[int, str]:
+    return (OK, "") if ended.status == "ok" else (ERROR, (ended.error or ended.status)[:4096])
 
 
 def _exception(ended: Op | Trajectory, longest: int) -> list[Event]:
     if ended.error is None:
         return []
     attributes: dict[str, Value] = {
-        "exception.type": error_type(ended.status, ended.error),
+        "exception.type": error_type(ended),
         "exception.message": ended.error.partition(": ")[2],
     }
     if ended.traceback:

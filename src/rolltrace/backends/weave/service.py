@@ -52,11 +52,7 @@ class Project(NamedTuple):
 
 
 class WeaveService:
-    """One account. Made from the environment.
-
-    Raises:
-        BackendError: there is no key.
-    """
+    """One account. Made from the environment."""
 
     def __init__(self) -> None:
         base = os.environ.get("WANDB_BASE_URL") or _written_base_url()
@@ -118,11 +114,7 @@ class WeaveService:
         return answer.get("data") or {}
 
     def add_calls(self, project: Project, bodies: Sequence[bytes]) -> None:
-        """Add calls, each given as JSON.
-
-        Raises:
-            RefusedRequest: one of them, or all together, are not taken.
-        """
+        """Add calls, each given as JSON."""
         path = f"/v2/{quote(project.entity, safe='')}/{quote(project.name, safe='')}/calls/complete"
         self._send(self._trace_url + path, b'{"batch":[' + b",".join(bodies) + b"]}")
 

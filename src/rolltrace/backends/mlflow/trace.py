@@ -1,26 +1,33 @@
-"""The spans of a trace: the trajectory is the root, its ops are the rest. Ids and times are ours."""
+"""What MLflow holds of a trajectory: a root span, a span per op, and tags to filter by, previews, the run and
+its rewards as feedback. Ids and times are ours.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mlflow.entities import Span
+from mlflow.entities import AssessmentSource, Feedback, Span, TraceInfo, TraceLocation, TraceState
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode
 
-from rolltrace.backends.values import plain, strict_json
-from rolltrace.query import Op, TokenUsage
+from rolltrace.backends.values import cut, plain, strict_json, view_link
+from rolltrace.query import Op, TokenUsage, Trajectory
 from rolltrace.record import MODEL_KINDS
-
-if TYPE_CHECKING:
-    from rolltrace.query import Trajectory
 
 _TYPES = {"tool": "TOOL", "env": "TASK", "reward": "EVALUATOR"}
 """MLflow's word for an op kind; that of a model call depends on what it was given."""
+_INPUTS, _OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
+_MAX_PREVIEW_CHARS = 1000
+_MAX_NAME_CHARS = 250
+_MAX_TAG_CHARS = 4096
+RUN = "mlflow.sourceRun"
+"""What ties a trace to a run."""
+SOURCE = AssessmentSource("CODE", "rolltrace")
+"""Who says so: feedback from anybody else is left alone."""
 
 
 def trace_id_of(trajectory_id: str) -> str:
@@ -56,7 +63,7 @@ class _Trace:
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory
-        self.root_id = _root_id(trajectory.trajectory_id)
+        self.root_id = int.from_bytes(_digest(trajectory.trajectory_id, 8), "big")
         self._events: dict[int, list[Event]] = {}
         op_ids = {op.op_id for op in trajectory.walk()}
         for op_id, event in _events(trajectory):
@@ -114,13 +121,6 @@ class _Trace:
         return SpanContext(int(self._trajectory.trajectory_id, 16), span_id, is_remote=False)
 
 
-_INPUTS, _OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
-
-
-def _root_id(trajectory_id: str) -> int:
-    return int.from_bytes(hashlib.blake2b(trajectory_id.encode(), digest_size=8).digest(), "big")
-
-
 def _type(op: Op) -> str:
     if op.kind in MODEL_KINDS:
         return "CHAT_MODEL" if isinstance(op.inputs, dict) and "messages" in op.inputs else "LLM"
@@ -155,3 +155,102 @@ def _events(trajectory: Trajectory) -> Iterator[tuple[int | None, Event]]:
 
 def _event(name: str, row: Mapping[str, Any], fields: Mapping[str, Any]) -> Event:
     return Event(name, {key: plain(value) for key, value in fields.items() if value is not None}, row["time_ns"])
+
+
+def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInfo:
+    """All about the trace but its spans."""
+    asked, answered = _previews(trajectory)
+    usage = trajectory.usage
+    return TraceInfo(
+        trace_id=trace_id_of(trajectory.trajectory_id),
+        trace_location=TraceLocation.from_experiment_id(experiment_id),
+        request_time=trajectory.start_ns // 1_000_000,
+        execution_duration=(trajectory.last_ns - trajectory.start_ns) // 1_000_000,
+        state=TraceState.OK if trajectory.status == "ok" else TraceState.ERROR,
+        request_preview=asked,
+        response_preview=answered,
+        client_request_id=trajectory.trajectory_id,
+        trace_metadata={
+            RUN: run_id,
+            "mlflow.source.name": "rolltrace",
+            **({} if usage is None else {"mlflow.trace.tokenUsage": strict_json(mlflow_usage(usage))}),
+        },
+        tags=_tags(trajectory),
+        assessments=list({each.assessment_id: each for each in _feedback(trajectory)}.values()),
+    )
+
+
+def _previews(trajectory: Trajectory) -> tuple[str | None, str | None]:
+    """What was asked and what was answered, for the columns of MLflow's list."""
+    messages = trajectory.conversation
+    asked = next((each.get("content") for each in messages if each.get("role") == "user"), None)
+    answered = next((each.get("content") for each in reversed(messages) if each.get("role") == "assistant"), None)
+    if trajectory.ops:
+        asked = trajectory.ops[0].inputs if asked is None else asked
+        answered = trajectory.ops[-1].outputs if answered is None else answered
+    return _preview(asked), _preview(answered)
+
+
+def _preview(value: Any) -> str | None:
+    return None if value is None else cut(value if isinstance(value, str) else strict_json(value), _MAX_PREVIEW_CHARS)
+
+
+def _tags(trajectory: Trajectory) -> dict[str, str]:
+    """Ours, and the user's own where their names are free. The coordinates read as verl's tracing writes them."""
+    ours = {
+        "mlflow.traceName": trajectory.name,
+        **trajectory.coordinates,
+        "experiment_name": trajectory.experiment,
+        "worker": trajectory.worker,
+        "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
+        "flags": ",".join(trajectory.flags) or None,
+        "rolltrace.status": trajectory.status,
+        "rolltrace.trajectory_id": trajectory.trajectory_id,
+        "rolltrace.url": view_link(trajectory.trajectory_id),
+        "rolltrace.parent_trajectory_id": trajectory.parent_trajectory_id,
+    }
+    users = {
+        f"tag.{key}" if key in ours or key.startswith(("mlflow.", "rolltrace.")) else key: value
+        for key, value in trajectory.tags.items()
+    }
+    return {
+        cut(key, _MAX_NAME_CHARS): cut(str(plain(value)), _MAX_TAG_CHARS)
+        for key, value in {**users, **ours}.items()
+        if value is not None
+    }
+
+
+def _feedback(trajectory: Trajectory) -> Iterator[Feedback]:
+    """The newest score of each name, and its terms as `NAME/TERM`."""
+    newest = trajectory.newest_scores
+    for name, score in newest.items():
+        terms = score["terms"]
+        for term, part in terms.items() if isinstance(terms, dict) else ():
+            if part is not None:
+                yield _one(trajectory, f"{name}/{term}", part, score, {})
+    for name, score in newest.items():  # after the terms: one may have the name of another's term
+        value, label = score["value"], score.get("label")
+        also = {} if value is None or label is None else {"label": label}
+        if value is not None or label is not None:
+            yield _one(trajectory, name, label if value is None else value, score, also)
+
+
+def _one(trajectory: Trajectory, name: str, value: Any, score: Mapping[str, Any], also: dict[str, str]) -> Feedback:
+    time_ms = score["time_ns"] // 1_000_000
+    feedback = Feedback(
+        name=cut(name, _MAX_NAME_CHARS),
+        value=plain(value),
+        source=SOURCE,
+        trace_id=trace_id_of(trajectory.trajectory_id),
+        rationale=score.get("reason"),
+        metadata=also or None,
+        create_time_ms=time_ms,
+        last_update_time_ms=time_ms,
+    )
+    # Its id says which score it is, so a newer value takes its place.
+    feedback.assessment_id = "a-" + _digest(f"{trajectory.trajectory_id}/{name}", 16).hex()
+    return feedback
+
+
+def _digest(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=size).digest()
