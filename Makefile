@@ -224,7 +224,7 @@ test-with-openai-3: $(READY)
 engines: environment-engines environment-duckdb-delta .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark, on the tables of a store; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
 	cd .venvs/engines-demo && ../engines/bin/rolltrace demo --no-view >/dev/null
-	.venvs/engines/bin/rolltrace compact .venvs/engines-demo/rolltrace-demo >/dev/null
+	.venvs/engines/bin/rolltrace store compact .venvs/engines-demo/rolltrace-demo >/dev/null
 	.venvs/engines/bin/python -m benchmarks.engines .venvs/engines-demo/rolltrace-demo
 
 # Spark runs on Java 17 or newer.

@@ -69,7 +69,7 @@ def measure_drain(write: Callable[[Path], None], rounds: int) -> Cost:
             follower = drain(store)
             seconds.append(time.process_time() - begin)
         write(Path(folder) / "memory")
-        memory_mb = run_command("drain", "--once", Path(folder) / "memory").memory_mb
+        memory_mb = run_command("store", "drain", "--once", Path(folder) / "memory").memory_mb
     return Cost(statistics.median(seconds), follower.bytes, memory_mb)
 
 

@@ -81,7 +81,7 @@ def measure(kind: str, hosts: int, seconds: float) -> Iterator[Row]:
         answers = [json.loads(process.communicate()[0]) for process in recording]
         recorded_sec = time.perf_counter() - begin
         for name, home in homes.items():
-            drain = command(name, "-m", "rolltrace", "drain", "--once", store)
+            drain = command(name, "-m", "rolltrace", "store", "drain", "--once", store)
             subprocess.run(drain, cwd=ROOT, env=home, check=True, stdout=subprocess.DEVNULL)
         drained_sec = time.perf_counter() - begin
         for folder in Path(temporary).glob("*/.rolltrace-remote/*"):

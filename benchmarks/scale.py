@@ -1,7 +1,7 @@
 """Large stores: what the usual questions cost, each in a process of its own: `python -m benchmarks.scale [WHAT ...]`.
 
     settled     1,000,000 trajectories in 250 settled steps; the tables are written directly, with every column
-    fresh       300,000 trajectories in 150 steps: right after `rolltrace drain --once`, and after `rolltrace compact`
+    fresh       300,000 trajectories in 150 steps: drained just now, and after `rolltrace store compact`
     backlog     the first question on 370 MB of undrained journals
     long        one rollout of 1,000 turns: `show`, the conversation that the viewer sends, `export html`
     search      a rare word in 5,000 conversations
@@ -59,12 +59,12 @@ def measure_fresh(folder: Path, size: float) -> Iterator[Row]:
     section = f"{count:,} trajectories in 150 steps"
     if not store.exists():
         record_small(store, count, per_step=max(count // 150, 1))
-        used = run_command("drain", "--once", store)
-        yield Row(section, "rolltrace drain --once, CPU", used.cpu_sec, "s")
+        used = run_command("store", "drain", "--once", store)
+        yield Row(section, "rolltrace store drain --once, CPU", used.cpu_sec, "s")
         yield Row(section, "memory of that", used.memory_mb, "MB")
         yield from _ask(f"{section}, right after drain --once", store, LISTINGS, at_most(0.6), at_most(250))
-        used = run_command("compact", store)
-        yield Row(section, "rolltrace compact, CPU", used.cpu_sec, "s")
+        used = run_command("store", "compact", store)
+        yield Row(section, "rolltrace store compact, CPU", used.cpu_sec, "s")
     yield from _ask(f"{section}, after compact", store, LISTINGS, at_most(0.6), at_most(250))
 
 
@@ -112,7 +112,7 @@ def measure_long(folder: Path, size: float) -> Iterator[Row]:
         ("viewer, conversation", run_program(_CONVERSATION, store, trajectory_id)),
         (
             "export html",
-            run_command("export", "html", store, "--trajectory", trajectory_id, "-o", folder / "long.html", "--force"),
+            run_command("export", "html", store, trajectory_id, "-o", folder / "long.html", "--force"),
         ),
     ):
         yield Row(section, f"{name}, CPU", used.cpu_sec, "s", at_most(1))

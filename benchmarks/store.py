@@ -35,7 +35,7 @@ def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
         settle(store / "real")
         settled = table_bytes(store / "real")
         record(store / "memory", trajectories)
-        memory_mb = run_command("drain", "--once", store / "memory").memory_mb
+        memory_mb = run_command("store", "drain", "--once", store / "memory").memory_mb
     yield Row(SECTION, "raw JSON", raw_bytes / 1e6, "MB")
     yield Row(SECTION, "drained, of raw JSON", raw_bytes / 1e6 / drain_sec, "MB/s", at_least(120))
     yield Row(SECTION, "raw JSON / store, as drained", raw_bytes / drained, "x")

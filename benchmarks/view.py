@@ -38,7 +38,7 @@ def measure_pages(browser: Browser, folder: Path, count: int, rounds: int) -> It
     if not store.exists():
         write_big(store, count)
     subprocess.run(
-        [sys.executable, "-m", "rolltrace", "drain", "--once", str(store)], check=True
+        [sys.executable, "-m", "rolltrace", "store", "drain", "--once", str(store)], check=True
     )  # as a drainer leaves it
     section = f"viewer: {count:,} trajectories"
     yield Row(section, "first page, from the start of the server", first_page(browser, store, rounds), "s", at_most(1))

@@ -90,12 +90,12 @@ Tables are partitioned by `project`, `experiment` and `step`. The files of a ste
 While a step is moving, readers reduce its partial rows, each column in the way that the tables below say. When
 nothing has come to a step for half a minute, or for some seconds and a later step has begun, the drainer *compacts*
 it: it writes the same answer down once. A late reward makes the step moving again, until the next compaction.
-`rolltrace compact STORE` does it now.
+`rolltrace store compact STORE` does it now.
 
-Every change is one commit to the log of a table: a batch, a compaction, `rolltrace prune`, `rolltrace rm`. Two that
-would change the same files conflict, and one of them looks again; there are no locks, and any host may do any of it.
+Every change is one commit to the log of a table: a batch, a compaction, `rolltrace store prune` or `rm`. Two that would
+change the same files conflict, and one of them looks again; there are no locks, and any host may do any of it.
 Who is reading holds a version of the tables, so nothing disappears from under a question; files that no version of
-the last hour has are deleted. `rolltrace prune` and `rolltrace rm` delete the old files at once, since you want the
+the last hour has are deleted. `rolltrace store prune` and `rm` delete the old files at once, since you want the
 space, or the data gone.
 
 A commit of a drainer carries how far it has read each journal, as the table's own application transaction. After a
@@ -103,13 +103,14 @@ crash it asks the tables how far it got: nothing is lost and nothing is there tw
 
 ## What to keep
 
-[Volume](../howto/volume.md) says how: limit what is recorded, keep what is worth it by outcome (`rolltrace retain`),
-remove payloads by hand (`rolltrace prune`), delete an experiment, a run or what a filter finds (`rolltrace rm`).
+[Volume](../howto/volume.md) says how: limit what is recorded, keep what is worth it by outcome
+(`rolltrace store retain`), remove payloads by hand (`rolltrace store prune`), delete an experiment, a run or what a
+filter finds (`rolltrace store rm`).
 
 ## Read it with something else
 
 In a settled step the tables are what they seem to be, for any engine. Partial rows of a moving step can be told by
-the file name, and `rolltrace compact STORE` leaves none; `rolltrace sql` and Python always give the reduced rows.
+the file name, and `rolltrace store compact STORE` leaves none; `rolltrace sql` and Python always give the reduced rows.
 
 ```python
 import polars as pl
@@ -157,7 +158,7 @@ The drainer checks everything that it writes, and flags problems. Checks cost no
     rolltrace show 3f2a1b2c                           # what was seen, and in which op
     rolltrace sql "select flag, count(*) from flags group by flag"
     rolltrace stats                                   # how many trajectories have which flag
-    rolltrace flags                                   # this list
+    rolltrace docs flags                              # this list
 
 In Python, `trajectory.flags` has the names and `trajectory.findings` the details.
 

@@ -167,7 +167,7 @@ def share_two(store: Path, file: Path) -> Shown:
     group = next(row for row in rows if row["size"] > 4 and row["response_tokens_max"] < _LONG_REPLY)
     rollouts = asked.group(place["step"], group["sample_index"], experiment="grpo-7b", validate=False)
     scored = sorted((row for row in rollouts if row["reward"] is not None), key=lambda row: row["reward"])
-    chosen = ["--trajectory", scored[-1]["trajectory_id"], scored[0]["trajectory_id"]]
+    chosen = [scored[-1]["trajectory_id"], scored[0]["trajectory_id"]]
     command = [sys.executable, "-m", "rolltrace", "export", "html", str(store), "-o", str(file), *chosen]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return Shown("", ".compare-row")

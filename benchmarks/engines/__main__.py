@@ -2,7 +2,7 @@
 
     python -m benchmarks.engines STORE [--only ENGINE ...]
 
-STORE is one of the demo (`rolltrace demo --no-view`), settled (`rolltrace compact`).
+STORE is one of the demo (`rolltrace demo --no-view`), settled (`rolltrace store compact`).
 """
 
 from __future__ import annotations

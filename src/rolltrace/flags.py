@@ -1,7 +1,7 @@
 """Every flag once: what it means, when it is not set, what its detail holds.
 
 The checks that set them are in `drain/checks`, one per file. The setting `checks`, the page docs/reference/flags.md and
-`rolltrace flags` are derived from here. No column library is needed for any of that: a rollout's process loads this.
+`rolltrace docs flags` are derived from here. No column library is needed for that: a rollout's process loads this.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def test_a_trajectory_opens_from_the_disk_with_all_its_tabs(
     demo_store: Path, ask: Ask, tmp_path: Path, open_file: Callable[..., Page]
 ) -> None:
     broken = with_flag(ask, "prefix_break")
-    page = open_file(export(demo_store, tmp_path / "one.html", "--trajectory", broken))
+    page = open_file(export(demo_store, tmp_path / "one.html", broken))
     expect(page.locator(".message").first).to_be_visible()
     for tab, name in TABS.items():
         page.get_by_role("tab", name=tab).click()
@@ -85,14 +85,14 @@ def test_transitions_are_in_the_file(
     demo_store: Path, ask: Ask, tmp_path: Path, open_file: Callable[..., Page]
 ) -> None:
     episode = ask("trajectories", project="games", limit=1)["rows"][0]["trajectory_id"]
-    page = open_file(export(demo_store, tmp_path / "episode.html", "--trajectory", episode))
+    page = open_file(export(demo_store, tmp_path / "episode.html", episode))
     page.keyboard.press("s")
     expect(page.locator(".transition").first).to_be_visible()
 
 
 def test_a_file_is_small_and_says_so(demo_store: Path, ask: Ask, tmp_path: Path) -> None:
     (one, *_) = of_sample(ask, "0")
-    path = export(demo_store, tmp_path / "one.html", "--trajectory", one)
+    path = export(demo_store, tmp_path / "one.html", one)
     data = re.search(r'id="rolltrace-data">([^<]*)<', path.read_text())
     assert data is not None
     assert path.stat().st_size - len(data[1]) < MOST_WITHOUT_DATA // 2
@@ -128,7 +128,7 @@ def test_a_comparison_shows_all_and_leads_to_each(
 ) -> None:
     rows = rolltrace.open(eight).trajectories(experiment="grpo-7b", step=1, sample_index=0, validate=False)
     ids = [row["trajectory_id"] for row in rows]
-    page = open_file(export(eight, tmp_path / "compared.html", "--trajectory", *ids[:count]))
+    page = open_file(export(eight, tmp_path / "compared.html", *ids[:count]))
     expect(page.locator(".compare-head")).to_have_count(count)
     page.get_by_role("radio", name="Tokens").or_(page.get_by_role("button", name="Tokens")).first.click()
     expect(page.locator(".reply-tokens").first).to_be_visible()
@@ -142,7 +142,7 @@ def test_language_theme_and_keys_work_in_a_file(
     demo_store: Path, ask: Ask, tmp_path: Path, open_file: Callable[..., Page]
 ) -> None:
     (one, *_) = of_sample(ask, "0")
-    path = export(demo_store, tmp_path / "one.html", "--trajectory", one)
+    path = export(demo_store, tmp_path / "one.html", one)
     page = open_file(path, color_scheme="dark")
     expect(page.locator("html")).to_have_class(re.compile("dark"))
     page.get_by_role("button", name="◐").or_(page.locator("header button").nth(1)).first.click()
@@ -161,7 +161,7 @@ def test_without_scripts_a_file_shows_the_facts(
     demo_store: Path, ask: Ask, tmp_path: Path, browse: Callable[..., Page], watch: Watch
 ) -> None:
     (one, *_) = of_sample(ask, "0")
-    path = export(demo_store, tmp_path / "one.html", "--trajectory", one)
+    path = export(demo_store, tmp_path / "one.html", one)
     page = browse(java_script_enabled=False)
     watch.expected.append(f"request: {path.as_uri()}")
     page.goto(path.as_uri())
@@ -215,7 +215,7 @@ def test_no_traced_text_is_obeyed_in_a_file_whatever_field_it_is_in(
     store, ids = hostile
     assert len(ids) == 2 * len(HOSTILE)
     for at in range(0, len(ids), 8):
-        page = open_file(export(store, tmp_path / f"{at}.html", "--trajectory", *ids[at : at + 8]))
+        page = open_file(export(store, tmp_path / f"{at}.html", *ids[at : at + 8]))
         expect(page.locator(".compare-row").first).to_be_visible()
         _is_harmless(page)
         for each in ids[at : at + 8 : 2]:

@@ -136,7 +136,7 @@ def test_a_damaged_data_file_is_told_and_the_rest_is_shown(view: View, copy: Pat
 def test_what_is_pruned_under_the_page_is_told(view: View, copy: Path, page: Page) -> None:
     page.goto(f"{view(copy)}{EXPERIMENT}/step/0")
     page.wait_for_selector(READY["groups"])
-    command = [sys.executable, "-m", "rolltrace", "prune", str(copy), "--where", "step = 0", "--yes"]
+    command = [sys.executable, "-m", "rolltrace", "store", "prune", str(copy), "--where", "step = 0", "--yes"]
     subprocess.run(command, check=True, capture_output=True)
     page.locator(".cell").first.click()
     expect(page.get_by_role("status").filter(has_text="were pruned")).to_be_visible()

@@ -21,21 +21,23 @@ from tests.cli.conftest import write
 Asked = tuple[str, ...]
 READING: list[Asked] = [
     ("label",), ("ls",), ("ls", "--steps"), ("ls", "--experiments"), ("groups",), ("show", "ID"),
-    ("diff", "--step", "1", "--sample", "1"), ("tail", "--once"), ("live",),
+    ("diff", "--step", "1", "--sample", "1"), ("live", "--finished", "--once"), ("live",),
     ("sql", "select count(*) from spans"), ("stats",), ("export", "sft"),
-    ("export", "jsonl"), ("export", "chrome"), ("journal", "status"), ("journal", "dump"), ("retain",),
-    ("retain", "--dry-run", "--share", "0.5"), ("prune", "--older-than", "1m", "--dry-run"),
+    ("export", "jsonl"), ("export", "chrome"), ("store", "journal", "status"), ("store", "journal", "dump"),
+    ("store", "retain"),
+    ("store", "retain", "--dry-run", "--share", "0.5"), ("store", "prune", "--older-than", "1m", "--dry-run"),
     ("sync", "--to", "otlp", "--dry-run"),
 ]  # fmt: skip
 WRITING: list[Asked] = [
-    ("score", "ID", "note", "hello"), ("label", "ID", "hack"), ("drain",), ("drain", "--once"), ("compact",),
-    ("prune", "--older-than", "1m", "--yes"),
-    ("retain", "--share", "0.5"), ("retain", "--off"), ("retain", "--now"), ("import", "jsonl", "/dev/null"),
+    ("label", "ID", "--score", "note=hello"), ("label", "ID", "hack"),
+    ("store", "drain"), ("store", "drain", "--once"), ("store", "compact",),
+    ("store", "prune", "--older-than", "1m", "--yes"),
+    ("store", "retain", "--share", "0.5"), ("store", "retain", "--off"), ("store", "retain", "--now"),
+    ("import", "jsonl", "/dev/null"),
     ("sync", "--to", "otlp"), ("sync", "--to", "otlp", "--save"),
 ]  # fmt: skip
-READING_THE_JOURNAL = [
-    each for each in {each[0]: each for each in reversed(READING)}.values() if each[0] not in ("journal", "retain")
-]
+_FIRST = {each[: 2 if each[0] in ("live", "store") else 1]: each for each in reversed(READING)}
+READING_THE_JOURNAL = [each for key, each in _FIRST.items() if key not in (("store", "journal"), ("store", "retain"))]
 """Each command once, as all of its questions open the store alike."""
 STEP = Path("trajectories", "data", "p-e", "step-2")
 
@@ -77,9 +79,9 @@ def asking() -> Iterator[Asking]:
     asked: dict[str, list[Asked]] = {
         "read-only": [*READING, *WRITING, ("doctor",)],
         "journal": READING_THE_JOURNAL,
-        "journals": [("ls",), ("stats",), ("journal", "status")],
+        "journals": [("ls",), ("stats",), ("store", "journal", "status")],
         "step": [("ls", "--steps"), ("doctor",)],
-        "private": [("ls",), ("stats",), ("export", "jsonl"), ("drain", "--once"), ("doctor",)],
+        "private": [("ls",), ("stats",), ("export", "jsonl"), ("store", "drain", "--once"), ("doctor",)],
     }
     stores = {name: Path(shutil.copytree(folder / "original", folder / name)) for name in asked}
     for store in stores.values():
@@ -126,7 +128,9 @@ def test_a_journal_that_may_not_be_read_is_told_by_every_command(asking: Asking,
 
 def test_journals_in_a_folder_that_may_not_be_listed_are_told(asking: Asking) -> None:
     (host,) = (asking.stores["journals"] / "journal").iterdir()
-    ls, stats, status = (asking.done["journals", words] for words in (("ls",), ("stats",), ("journal", "status")))
+    ls, stats, status = (
+        asking.done["journals", words] for words in (("ls",), ("stats",), ("store", "journal", "status"))
+    )
     assert "undrained" not in ls.out
     assert ls.err.startswith(f"rolltrace: the folder journal/{host.name} cannot be read (Permission denied")
     assert "; 1 cannot be read\n" in stats.out
@@ -150,7 +154,7 @@ def test_doctor_names_a_store_of_somebody_else_and_does_not_advise_to_take_it(as
 
 def test_a_private_store_of_somebody_else_is_one_line(asking: Asking) -> None:
     store = asking.stores["private"]
-    for words in (("ls",), ("stats",), ("export", "jsonl"), ("drain", "--once"), ("doctor",)):
+    for words in (("ls",), ("stats",), ("export", "jsonl"), ("store", "drain", "--once"), ("doctor",)):
         done = asking.done["private", words]
         assert (done.code, done.out) == (1, "")
         assert re.fullmatch(rf"rolltrace: cannot read the store '{store}': no permission.*\n", done.err)

@@ -1,7 +1,8 @@
-"""`rolltrace completion`: what real shells make of the scripts."""
+"""`rolltrace --completion`: what real shells make of the scripts."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from rolltrace.cli import COMMANDS
 _ASK_BASH = """
 source "$0"
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
-_rolltrace
+compopt() { :; }
+_rolltrace_completion rolltrace
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 _ASK_FISH = 'source $argv[1]; complete -C "$argv[2]"'
@@ -31,8 +33,18 @@ zpty -r shell output "*$3*" && print -r -- "$output"
 """
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """With a `rolltrace` that is this one: the scripts ask it at each Tab."""
+    folder = tmp_path_factory.mktemp("bin")
+    program = folder / "rolltrace"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rolltrace "$@"\n')
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
 def script(shell: str, folder: Path) -> Path:
-    command = [sys.executable, "-m", "rolltrace", "completion", shell]
+    command = [sys.executable, "-m", "rolltrace", "--completion", shell]
     file = folder / f"completion.{shell}"
     file.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return file
@@ -43,6 +55,12 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script("bash", tmp_path_factory.mktemp("bash"))
 
 
+def ask_bash(bash_script: Path, environment: dict[str, str], *words: str) -> tuple[list[str], str]:
+    command = ["bash", "-c", _ASK_BASH, str(bash_script), "rolltrace", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout.split(), done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -51,21 +69,21 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["ls", "runs/store", "--las"], ["--last"]),
         (["export", "c"], ["csv", "chrome"]),
         (["export", "csv", "--wh"], ["--where"]),
-        (["completion", ""], ["bash", "fish", "zsh"]),
+        (["store", "r"], ["retain", "rm"]),
+        (["--completion", ""], ["bash", "fish", "zsh"]),
         (["ls", "--step", ""], []),
         (["ls", ""], []),
     ],
     ids=" ".join,
 )
-def test_bash_offers_commands_formats_and_options(bash_script: Path, words: list[str], offered: list[str]) -> None:
-    command = ["bash", "-c", _ASK_BASH, str(bash_script), "rolltrace", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (done.stdout.split(), done.stderr) == (offered, "")
+def test_bash_offers_commands_formats_and_options(
+    bash_script: Path, environment: dict[str, str], words: list[str], offered: list[str]
+) -> None:
+    assert ask_bash(bash_script, environment, *words) == (offered, "")
 
 
-def test_bash_offers_all_commands(bash_script: Path) -> None:
-    command = ["bash", "-c", _ASK_BASH, str(bash_script), "rolltrace", ""]
-    assert tuple(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()) == COMMANDS
+def test_bash_offers_all_commands(bash_script: Path, environment: dict[str, str]) -> None:
+    assert tuple(ask_bash(bash_script, environment, "")[0]) == COMMANDS
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
@@ -78,9 +96,11 @@ def test_bash_offers_all_commands(bash_script: Path) -> None:
         ("rolltrace export csv --wh", ["--where"]),
     ],
 )
-def test_fish_offers_them_with_what_they_mean(tmp_path: Path, line: str, offered: list[str]) -> None:
+def test_fish_offers_them_with_what_they_mean(
+    tmp_path: Path, environment: dict[str, str], line: str, offered: list[str]
+) -> None:
     command = ["fish", "--no-config", "-c", _ASK_FISH, str(script("fish", tmp_path)), line]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert [each.split("\t")[0] for each in done.stdout.splitlines()] == offered
     assert all("\t" in each for each in done.stdout.splitlines())
 
@@ -88,9 +108,9 @@ def test_fish_offers_them_with_what_they_mean(tmp_path: Path, line: str, offered
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("rolltrace comple", "rolltrace completion"), ("rolltrace ls --las", "rolltrace ls --last")],
+    [("rolltrace gro", "rolltrace groups"), ("rolltrace ls --las", "rolltrace ls --last")],
 )
-def test_zsh_completes_what_is_typed(tmp_path: Path, typed: str, completed: str) -> None:
+def test_zsh_completes_what_is_typed(tmp_path: Path, environment: dict[str, str], typed: str, completed: str) -> None:
     command = ["zsh", "-f", "-c", _ASK_ZSH, "zsh", str(script("zsh", tmp_path)), typed, completed]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
     assert completed in done.stdout, done.stderr

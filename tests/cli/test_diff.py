@@ -154,7 +154,7 @@ def test_turns_are_counted_as_on_the_html_page(
     main(["diff", ids[0], ids[1], str(store)])
     assert "first turn that differs: 1\n" in capsys.readouterr().out
     page = tmp_path / "page.html"
-    main(["export", "html", str(store), "-o", str(page), "--trajectory", ids[0], ids[1]])
+    main(["export", "html", str(store), "-o", str(page), ids[0], ids[1]])
     shared = SharedPage(page.read_text())
     assert "They diverge in turn 1." in shared.plain
     compared = shared.answers[f"/api/compare {','.join(sorted(ids[:2]))}"]

@@ -233,7 +233,7 @@ def test_journals_of_a_host_that_is_gone_can_be_drained_as_it_says(
     main(["doctor", str(undrained), "--json"])
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     (note,) = [line for line in lines if line["check"] == "journals" and line["level"] == "note"]
-    assert note["do"] == f"if that host is gone: rolltrace drain --host node07-0a1b2c3d {undrained}"
+    assert note["do"] == f"if that host is gone: rolltrace store drain --host node07-0a1b2c3d {undrained}"
     assert main(note["do"].split()[6:]) == 0
     assert len(rolltrace.open(undrained).trajectories()) == 3
 

@@ -56,7 +56,7 @@ def test_the_filter_and_the_ids_choose(
     assert main(["export", "jsonl", "--where", "reward > 0.5"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["reward"] for record in found] == [1.0, 2.0]
-    assert main(["export", "jsonl", "--trajectory", found[1]["trajectory_id"][:10], found[0]["trajectory_id"]]) == 0
+    assert main(["export", "jsonl", found[1]["trajectory_id"][:10], found[0]["trajectory_id"]]) == 0
     again = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert again == found[::-1]
 
@@ -80,7 +80,7 @@ def test_every_format_can_be_written(name: str, store: Path, tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (["jsonl", "--where", "reward <"], "rolltrace: "),
-        (["jsonl", "--trajectory", "ffffffff"], "no trajectory has the id"),
+        (["jsonl", "ffffffff"], "no trajectory has the id"),
         (["parquet", "-o", "-"], "writes a folder"),
         (["html", "--step", "99"], "there is no step 99"),
         (["jsonl", "-o", "/nowhere/at/all"], "cannot write"),
@@ -180,7 +180,7 @@ def test_sft_takes_other_rollouts_when_asked_for_them(
 
 def test_a_crashed_rollout_that_is_named_is_exported(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ((crashed,), _) = _exported(["jsonl", str(mixed), "--where", "status = 'error' and validate = true"], capsys)
-    lines, _ = _exported(["sft", str(mixed), "--trajectory", crashed["trajectory_id"]], capsys)
+    lines, _ = _exported(["sft", str(mixed), crashed["trajectory_id"]], capsys)
     assert [line["trajectory_id"] for line in lines] == [crashed["trajectory_id"]]
 
 

@@ -2,46 +2,69 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rolltrace.cli import parser_of
+from rolltrace.cli import COMMANDS, main
+from rolltrace.cli.command import Group
 from rolltrace.tables import TableStore, address_in
+from tests.cli.parsing import all_commands
 
 _ENDLESS = "select count(*) from range(1000000000000) a, range(1000000000) b where a.range + b.range = -1"
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                yield from parsers(each)
-
-
 def test_help_fits_80_columns_and_names_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    texts = {parser.prog: parser.format_help() for parser in parsers(parser_of())}
+    texts = {context.command_path: command.get_help(context) for context, command in all_commands()}
     assert len(texts) > 30
     assert [(name, line) for name, text in texts.items() for line in text.splitlines() if len(line) > 80] == []
     assert [name for name, text in texts.items() if "rolltrace docs" not in text] == []
 
 
 def test_the_store_is_given_the_same_way_in_all_commands() -> None:
-    without_store = {"rolltrace", "rolltrace flags", "rolltrace docs", "rolltrace completion"}
-    groups = {"rolltrace export", "rolltrace import", "rolltrace journal"}
-    for parser in parsers(parser_of()):
-        has_option = any("--store" in action.option_strings for action in parser._actions)
-        assert has_option == (parser.prog not in without_store | groups), parser.prog
+    for context, command in all_commands():
+        has_option = any("--store" in param.opts for param in command.params)
+        assert has_option == (not isinstance(command, Group) and command.name != "docs"), context.command_path
+
+
+def test_there_are_at_most_20_commands_and_help_groups_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(COMMANDS) <= 20
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    assert stopped.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in ("record:", "look:", "export:", "maintain:")] == [
+        "record:", "look:", "export:", "maintain:",
+    ]  # fmt: skip
+    assert {line.split()[0] for line in lines if line.startswith("  ")} >= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tail", "live --finished"), ("score", "label ID --score NAME=VALUE"), ("flags", "docs flags"),
+        ("drain", "store drain"), ("rm", "store rm"), ("journal", "store journal"),
+        ("completion", "--completion SHELL"),
+    ],
+)  # fmt: skip
+def test_a_command_that_was_merged_says_what_to_type(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([old, "--json"])
+    assert stopped.value.code == 2
+    assert f"type: rolltrace {new}" in capsys.readouterr().err
+
+
+def test_a_misspelt_command_names_what_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["groops"])
+    assert "did you mean 'groups'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", ["rolltrace", "rolltrace.cli"])
@@ -62,7 +85,7 @@ for command in sys.argv[1:]:
     loaded = {"deltalake", "duckdb", "numpy", "pandas", "polars", "pyarrow"} & set(sys.modules)
     print(command, *sorted(loaded), file=sys.stderr)
 """
-    commands = ["--help", "--version", "flags", "docs", "completion bash", "ls --help"]
+    commands = ["--help", "--version", "docs flags", "docs", "--completion bash", "ls --help"]
     done = subprocess.run([sys.executable, "-c", program, *commands], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == commands
 

@@ -1,4 +1,4 @@
-"""`rolltrace journal`: what a person sees of journals, in a terminal and in a pipe."""
+"""`rolltrace store journal`: what a person sees of journals, in a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def dump(store: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    code = main(["journal", "dump", str(store)])
+    code = main(["store", "journal", "dump", str(store)])
     assert code == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -67,7 +67,7 @@ def test_dump_shows_the_exception_of_an_op(store: Path, capsys: pytest.CaptureFi
 
 
 def test_dump_escapes_what_a_terminal_would_obey(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["journal", "dump", str(store)])
+    main(["store", "journal", "dump", str(store)])
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -76,7 +76,7 @@ def test_dump_reports_damage_and_exits_3(store: Path, capsys: pytest.CaptureFixt
     data = bytearray(path.read_bytes())
     data[4200] ^= 0xFF
     path.write_bytes(data)
-    assert main(["journal", "dump", str(store)]) == 3
+    assert main(["store", "journal", "dump", str(store)]) == 3
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (damage,) = [row for row in rows if row["record"] == "damage"]
     assert damage["file"] == path.name
@@ -96,7 +96,7 @@ def test_dump_shows_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_status_has_a_line_per_file(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "status", "--json", str(store)]) == 0
+    assert main(["store", "journal", "status", "--json", str(store)]) == 0
     (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (row["state"], row["records"], row["damaged"], row["lost"]) == ("sealed", 7, 0, 0)
 
@@ -105,12 +105,12 @@ def test_the_store_comes_from_the_environment(
     store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROLLTRACE_STORE", str(store))
-    assert main(["journal", "dump"]) == 0
+    assert main(["store", "journal", "dump"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 7
 
 
 def test_a_missing_store_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "dump", str(tmp_path / "nowhere")]) == 1
+    assert main(["store", "journal", "dump", str(tmp_path / "nowhere")]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("rolltrace: there is no store at ")

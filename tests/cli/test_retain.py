@@ -1,4 +1,4 @@
-"""`rolltrace retain`: shows, sets, tries out, applies and takes away the policy of a store."""
+"""`rolltrace store retain`: shows, sets, tries out, applies and takes away the policy of a store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .conftest import pruned
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert main(["retain", *words, "--yes", "--json"]) == 0
+    assert main(["store", "retain", *words, "--yes", "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_a_store_without_a_policy_says_how_to_set_one(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["retain", str(store)]) == 0
-    assert "no policy: everything is kept; set one: rolltrace retain --keep" in capsys.readouterr().out
+    assert main(["store", "retain", str(store)]) == 0
+    assert "no policy: everything is kept; set one: rolltrace store retain --keep" in capsys.readouterr().out
 
 
 def test_setting_a_policy_says_what_it_will_drop_and_drops_nothing(
@@ -38,9 +38,9 @@ def test_setting_a_policy_says_what_it_will_drop_and_drops_nothing(
 
 
 def test_the_policy_is_shown_in_words(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["retain", str(store), "--keep", "errors,extremes", "--whole", "--experiments", "e", "--yes"])
+    main(["store", "retain", str(store), "--keep", "errors,extremes", "--whole", "--experiments", "e", "--yes"])
     shown = capsys.readouterr().out
-    assert main(["retain", str(store)]) == 0
+    assert main(["store", "retain", str(store)]) == 0
     assert capsys.readouterr().out == shown
     assert "  keep             errors, extremes\n" in shown
     dropped = r"would drop 4 trajectories \(2 whole groups, about [\d.]+ k?B\), keep 4 \(extremes\)\n"
@@ -72,7 +72,7 @@ def test_now_applies_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert pruned(store) == {(1, 0), (2, 0)}
     losses = rolltrace.open(store).losses().rows()
     assert [(row["step"], row["reason"], row["count"]) for row in losses] == [(1, "retention", 2), (2, "retention", 2)]
-    assert main(["retain", str(store), "--now"]) == 0
+    assert main(["store", "retain", str(store), "--now"]) == 0
     assert capsys.readouterr().out == "0 finished steps: dropped 0 trajectories, 0 B less\n"
     assert answer(capsys, str(store), "--keep", "errors", "--dry-run")["would_drop"] == 4, "those that are left"
 
@@ -81,12 +81,12 @@ def test_off_takes_it_away(store: Path, capsys: pytest.CaptureFixture[str]) -> N
     answer(capsys, str(store), "--share", "0.5")
     assert answer(capsys, str(store), "--off") == {"policy": None}
     assert read_policy(store) is None
-    assert main(["retain", str(store), "--off"]) == 0
+    assert main(["store", "retain", str(store), "--off"]) == 0
 
 
 def test_it_is_applied_though_a_drainer_is_at_work(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Follower(store).working():
-        assert main(["retain", str(store), "--keep", "extremes", "--now", "--yes"]) == 0
+        assert main(["store", "retain", str(store), "--keep", "extremes", "--now", "--yes"]) == 0
     assert pruned(store) == {(1, 0), (2, 0)}
 
 
@@ -108,7 +108,7 @@ def test_it_is_applied_though_a_drainer_is_at_work(store: Path, capsys: pytest.C
 def test_what_makes_no_sense_is_refused_and_sets_nothing(
     store: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["retain", str(store), *words]) == 1
+    assert main(["store", "retain", str(store), *words]) == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -117,11 +117,11 @@ def test_what_makes_no_sense_is_refused_and_sets_nothing(
 
 def test_a_policy_file_that_cannot_be_used_is_a_clear_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (store / "retention.json").write_text('{"shar": 1}')
-    assert main(["retain", str(store)]) == 1
+    assert main(["store", "retain", str(store)]) == 1
     assert "retention.json cannot be used: Object contains unknown field `shar`" in capsys.readouterr().err
 
 
 def test_what_retention_left_out_is_no_problem_to_the_doctor(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["retain", str(store), "--keep", "errors", "--now", "--yes"])
+    main(["store", "retain", str(store), "--keep", "errors", "--now", "--yes"])
     assert main(["doctor", str(store)]) == 0
     assert "8 records left out by choice: retention" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`rolltrace rm`: what it deletes is gone, and the space with it; the rest stays as it was."""
+"""`rolltrace store rm`: what it deletes is gone, and the space with it; the rest stays as it was."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_experiment_is_deleted_with_everything_in_it(store: Path, capsys: pyt
     before, kept = size(store), rows(store, capsys)
     add_experiment(store, "other")
     assert size(store) > before
-    assert main(["rm", "--experiment", "other", "--yes", str(store)]) == 0
+    assert main(["store", "rm", "--experiment", "other", "--yes", str(store)]) == 0
     assert "deleted 4 trajectories of p / other (2 steps); " in capsys.readouterr().out
     assert rows(store, capsys) == kept
     assert size(store) == before
@@ -62,7 +62,7 @@ def test_what_a_filter_finds_is_deleted_and_the_rest_of_its_group_stays(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = size(store)
-    assert main(["rm", "--where", "step = 2 and rollout_n = 1", "--yes", "--json", str(store)]) == 0
+    assert main(["store", "rm", "--where", "step = 2 and rollout_n = 1", "--yes", "--json", str(store)]) == 0
     done = json.loads(capsys.readouterr().out)
     assert (done["deleted"], done["steps"]) == (2, 1)
     left = rows(store, capsys)
@@ -75,7 +75,7 @@ def test_what_a_filter_finds_is_deleted_and_the_rest_of_its_group_stays(
 def test_a_run_is_deleted_and_the_older_one_is_shown_again(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add_experiment(store, "e", run="again")
     assert len([row for row in rows(store, capsys) if row["step"] == 1]) == 2
-    assert main(["rm", "--run", "again", "--yes", str(store)]) == 0
+    assert main(["store", "rm", "--run", "again", "--yes", str(store)]) == 0
     left = rows(store, capsys, "--all-runs")
     assert len(left) == 12
     assert "again" not in {row["run"] for row in left}
@@ -84,16 +84,16 @@ def test_a_run_is_deleted_and_the_older_one_is_shown_again(store: Path, capsys: 
 
 def test_a_trajectory_is_deleted_by_its_id(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other, *rest = (row["trajectory_id"] for row in rows(store, capsys))
-    assert main(["rm", one[:12], other, "--yes", str(store)]) == 0
+    assert main(["store", "rm", one[:12], other, "--yes", str(store)]) == 0
     assert [row["trajectory_id"] for row in rows(store, capsys)] == rest
     assert main(["show", one, str(store)]) == 1
 
 
 def test_a_dry_run_says_what_would_go_and_deletes_nothing(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, kept = size(store), rows(store, capsys)
-    assert main(["rm", "--experiment", "e", "--dry-run", str(store)]) == 0
+    assert main(["store", "rm", "--experiment", "e", "--dry-run", str(store)]) == 0
     assert capsys.readouterr().out.startswith("would delete 12 trajectories of p / e (3 steps, about ")
-    assert main(["rm", "--experiment", "e", "--dry-run", "--json", str(store)]) == 0
+    assert main(["store", "rm", "--experiment", "e", "--dry-run", "--json", str(store)]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["would_delete"], told["steps"]) == (12, 3)
     assert before / 2 < told["bytes"] <= before
@@ -101,7 +101,7 @@ def test_a_dry_run_says_what_would_go_and_deletes_nothing(store: Path, capsys: p
 
 
 def test_without_a_terminal_nothing_is_deleted_unless_told_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rm", "--experiment", "e", str(store)]) == 1
+    assert main(["store", "rm", "--experiment", "e", str(store)]) == 1
     assert "this would delete 12 trajectories of p / e (3 steps, about " in capsys.readouterr().err
     assert len(rows(store, capsys)) == 12
 
@@ -120,7 +120,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_told_so(store: Path, capsy
 def test_what_is_not_there_or_not_named_is_an_error(
     options: list[str], message: str, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["rm", *options, "--yes", str(store)]) == 1
+    assert main(["store", "rm", *options, "--yes", str(store)]) == 1
     assert message in capsys.readouterr().err
     assert len(rows(store, capsys)) == 12
 
@@ -128,7 +128,7 @@ def test_what_is_not_there_or_not_named_is_an_error(
 def test_what_still_runs_is_left_alone(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rolltrace.init("p", "e", "rolltrace", store=store, run="third", drain="off")
     with rolltrace.rollout_trace_attr(step=9, sample_index=0, rollout_n=0):
-        assert main(["rm", "--experiment", "e", "--yes", str(store)]) == 0
+        assert main(["store", "rm", "--experiment", "e", "--yes", str(store)]) == 0
         assert "1 trajectory left alone, because" in capsys.readouterr().err
     rolltrace.shutdown()
     assert [row["step"] for row in rows(store, capsys)] == [9]
@@ -141,11 +141,11 @@ def test_what_was_deleted_can_be_imported_again(tmp_path: Path, capsys: pytest.C
     for _ in range(2):
         assert main(command) == 0
         assert len(rows(store, capsys)) == 1
-        assert main(["rm", "--experiment", "f", "--yes", str(store)]) == 0
+        assert main(["store", "rm", "--experiment", "f", "--yes", str(store)]) == 0
         assert rows(store, capsys) == []
 
 
 def test_pruning_says_that_the_listing_stays(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        assert main(["prune", "--where", "experiment = 'e'", "--whole", "--yes", str(store)]) == 0
-        assert "they stay listed: rolltrace rm deletes them" in capsys.readouterr().out
+        assert main(["store", "prune", "--where", "experiment = 'e'", "--whole", "--yes", str(store)]) == 0
+        assert "they stay listed: rolltrace store rm deletes them" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`rolltrace score`: a note by hand, seen by everybody."""
+"""`rolltrace label --score`: a note by hand, seen by everybody."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_numbers_are_numbers_and_the_rest_is_text(
     store: Path, trajectory_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments in (
-        ["reward", "-1.5", "--reason", "fooled"],
-        ["note", "guesses \x1b[31m"],
-        ["grade", "nan"],
-        ["answer", "42", "--text"],
+        ["reward=-1.5", "--reason", "fooled"],
+        ["note=guesses \x1b[31m"],
+        ["grade=nan"],
+        ["answer=42", "--text"],
     ):
-        assert main(["score", trajectory_id[:8], *arguments, "--store", str(store)]) == 0
+        assert main(["label", trajectory_id[:8], "--score", *arguments, "--store", str(store)]) == 0
     assert f"{trajectory_id[:8]}: reward is -1.5" in capsys.readouterr().out
     found = open_store(store).trajectory(trajectory_id)
     assert found.reward == -1.5
@@ -48,7 +48,20 @@ def test_numbers_are_numbers_and_the_rest_is_text(
 
 
 def test_an_unknown_id_is_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "ab" * 16, "note", "fine", "--store", str(store)]) == 1
+    assert main(["label", "ab" * 16, "--score", "note=fine", "--store", str(store)]) == 1
     assert capsys.readouterr().err == f"rolltrace: no trajectory has the id {'ab' * 16} in the store '{store}'\n"
-    assert main(["score", "ab" * 16, "", "fine", "--store", str(store)]) == 1
+    assert main(["label", "ab" * 16, "--score", "=fine", "--store", str(store)]) == 1
     assert "a score needs a name" in capsys.readouterr().err
+
+
+def test_a_score_is_given_by_coordinates_too(store: Path) -> None:
+    words = ["label", "--step", "1", "--sample", "1", "--rollout", "0", "--score", "judge=1", "--score", "reward=2"]
+    assert main([*words, str(store)]) == 0
+    (row,) = open_store(store).trajectories(where="score.judge = 1").rows()
+    assert row["reward"] == 2
+
+
+def test_a_score_without_a_value_is_wrong_usage(trajectory_id: str, store: Path) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["label", trajectory_id, "--score", "reward", str(store)])
+    assert stopped.value.code == 2

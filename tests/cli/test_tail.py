@@ -1,4 +1,4 @@
-"""`rolltrace tail`: trajectories as they finish."""
+"""`rolltrace live --finished`: trajectories as they finish."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_the_last_ones_oldest_first(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tail", str(store), "--once", "-n", "2", "--json"]) == 0
+    assert main(["live", "--finished", str(store), "--once", "-n", "2", "--json"]) == 0
     assert [json.loads(line)["sample_index"] for line in capsys.readouterr().out.splitlines()] == [3, 4]
 
 
 def test_a_line_for_people(store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert main(["tail", str(store), "--once", "-n", "1"]) == 0
+    assert main(["live", "--finished", str(store), "--once", "-n", "1"]) == 0
     said = capsys.readouterr().out
     assert len(said.splitlines()) == 1
     assert "step 1 sample 4" in said
@@ -45,24 +45,24 @@ def test_a_line_for_people(store: Path, capsys: pytest.CaptureFixture[str], monk
 
 
 def test_filters_choose(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tail", str(store), "--once", "--sample", "3", "--where", "reward > 0", "--json"]) == 0
+    assert main(["live", "--finished", str(store), "--once", "--sample", "3", "--where", "reward > 0", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_what_runs_is_not_finished(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with rolltrace.rollout_trace_attr(9, step=1):
-        assert main(["tail", str(store), "--once", "--json"]) == 0
+        assert main(["live", "--finished", str(store), "--once", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5
 
 
 def test_a_negative_count_is_wrong_usage(store: Path) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["tail", str(store), "-n", "-1"])
+        main(["live", "--finished", str(store), "-n", "-1"])
     assert stopped.value.code == 2
 
 
 def following(store: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "rolltrace.cli", "tail", str(store), "--json", *options]
+    command = [sys.executable, "-m", "rolltrace.cli", "live", "--finished", str(store), "--json", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -76,7 +76,7 @@ def test_names_that_the_store_has_are_not_remarked_on(store: Path, capsys: pytes
 
 _COMMANDS = [
     ["ls"], ["ls", "--steps"], ["ls", "--json"], ["groups"], ["plot"], ["plot", "--experiment", "calculator"],
-    ["tail", "--once"], ["export", "jsonl"], ["export", "sft"], ["export", "csv"], ["label"],
+    ["live", "--finished", "--once"], ["export", "jsonl"], ["export", "sft"], ["export", "csv"], ["label"],
     ["diff", "--step", "1", "--sample", "0"], ["label", "--step", "1", "--sample", "0", "--rollout", "0", "good"],
     ["sync", "--to", "otlp", "--dry-run"],
 ]  # fmt: skip

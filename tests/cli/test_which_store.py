@@ -10,10 +10,11 @@ import pytest
 from rolltrace.cli import main
 
 COMMANDS = [
-    ["ls"], ["groups"], ["live"], ["stats"], ["doctor"], ["drain"], ["drain", "--once"], ["compact"],
-    ["prune", "--older-than", "0m", "--yes"], ["retain"], ["retain", "--keep", "errors", "--yes"], ["retain", "--off"],
-    ["score", "aaaaaaaa", "reward", "1"], ["show", "aaaaaaaa"], ["sql", "select 1"], ["export", "jsonl"],
-    ["journal", "dump"], ["sync", "--to", "otlp"], ["sync", "--to", "otlp", "--dry-run"],
+    ["ls"], ["groups"], ["live"], ["stats"], ["doctor"], ["store", "drain"], ["store", "drain", "--once"],
+    ["store", "compact"], ["store", "prune", "--older-than", "0m", "--yes"], ["store", "retain"],
+    ["store", "retain", "--keep", "errors", "--yes"], ["store", "retain", "--off"],
+    ["label", "aaaaaaaa", "--score", "reward=1"], ["show", "aaaaaaaa"], ["sql", "select 1"], ["export", "jsonl"],
+    ["store", "journal", "dump"], ["sync", "--to", "otlp"], ["sync", "--to", "otlp", "--dry-run"],
 ]  # fmt: skip
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from rolltrace.cli.main import COMMANDS, _with_dashes, parser_of
+from rolltrace.cli.main import COMMANDS
+from tests.cli.parsing import all_commands, parse
 from tests.docs.pages import PAGES, ROOT, blocks_of, name_of, prose_of, shell_lines_of
 
 
@@ -49,16 +50,12 @@ def test_the_commands_in_the_blocks_of_a_page_are_understood(page: Path, capsys:
     for line in shell_lines_of(page):
         for words in commands_in(line):
             try:
-                whole_parser().parse_args(_with_dashes(words))
-            except SystemExit as exit:
-                if exit.code:
-                    wrong.append((line, capsys.readouterr().err.splitlines()[-1]))
+                parse(words)
+            except click.exceptions.Exit:
+                pass  # --help
+            except click.UsageError as error:
+                wrong.append((line, error.format_message()))
     assert wrong == []
-
-
-@functools.cache
-def whole_parser() -> argparse.ArgumentParser:
-    return parser_of()
 
 
 def commands_in(line: str) -> list[list[str]]:
@@ -106,13 +103,14 @@ def test_the_commands_and_options_in_the_text_of_a_page_exist(page: Path) -> Non
 @functools.cache
 def options_of(name: str) -> set[str]:
     """The long options of a command and of what stands below it."""
-    parsers, options = [parser_of([name])], set()
-    while parsers:
-        for action in parsers.pop()._actions:
-            options |= set(action.option_strings)
-            if isinstance(action.choices, dict):
-                parsers += action.choices.values()
-    return options
+    path = f"rolltrace {name}"
+    return {
+        word
+        for context, command in all_commands()
+        if f"{context.command_path} ".startswith(f"{path} ")
+        for param in command.get_params(context)
+        for word in (*param.opts, *param.secondary_opts)
+    }
 
 
 def test_every_make_command_that_the_docs_name_exists() -> None:

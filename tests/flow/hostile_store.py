@@ -31,8 +31,8 @@ CODES = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nrolltrace: all is well\u202e"
 EVERY_TABLE = "from spans join trajectories using (trajectory_id) left join scores using (trajectory_id)"
 READING = (
     ("ls",), ("ls", "--where", "text ~ 'a'"), ("show", "{id}"), ("show", "{id}", "--full"), ("groups",), ("plot",),
-    ("diff", "{id}", "{other}"), ("live",), ("sql", EVERY_TABLE), ("stats",), ("journal", "status"),
-    ("journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("retain",), ("doctor",),
+    ("diff", "{id}", "{other}"), ("live",), ("sql", EVERY_TABLE), ("stats",), ("store", "journal", "status"),
+    ("store", "journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("store", "retain"), ("doctor",),
     ("export", "jsonl", "--output", "{out}/a.jsonl"), ("export", "csv", "--output", "{out}/a.csv"),
     ("export", "sft", "--output", "{out}/a.sft"),
 )  # fmt: skip

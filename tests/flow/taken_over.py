@@ -6,7 +6,7 @@ Each host is a process in a UTS namespace of its own. The first one is suspended
 change of a file or commit to a table, for n = FIRST, FIRST + EVERY, ... Then
 
     kill    it is killed, and drains again
-    over    it is killed, and the other host drains its journals (`rolltrace drain --host`)
+    over    it is killed, and the other host drains its journals (`rolltrace store drain --host`)
     stop    the other host drains its journals, and it is continued
     both    the other host does so and is killed at a step of its work too, and it is continued
 
@@ -85,7 +85,7 @@ def record(store: Path, *, killed: bool) -> None:
 
 
 def drain(store: Path, host: str) -> None:
-    """What `rolltrace drain --once` and `rolltrace drain --host` do, in small batches."""
+    """What `rolltrace store drain --once` and `rolltrace store drain --host` do, in small batches."""
     follower.MAX_BATCH_BYTES = BATCH_BYTES
     own = host.partition("-")[0] == host_name().partition("-")[0]
     folder = next(path for path in (store / "journal").iterdir() if path.name.startswith(host))

@@ -97,7 +97,7 @@ def test_many_writers_while_the_drainer_is_killed_again_and_again(tmp_path: Path
         with contextlib.suppress(ConflictError):  # a drainer has settled the same step
             compact(tmp_path)
     assert [worker.returncode for worker in workers] == [0] * writers
-    subprocess.run([sys.executable, "-m", "rolltrace", "drain", "--once", str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-m", "rolltrace", "store", "drain", "--once", str(tmp_path)], check=True)
     assert killed
     assert journal_files(tmp_path) == []
     numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in rows(tmp_path))

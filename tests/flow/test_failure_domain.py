@@ -435,7 +435,7 @@ def bombs_explode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drain_in_a_process(store: Path) -> int:
-    words = [sys.executable, "-m", "rolltrace.cli", "drain", "--once", str(store)]
+    words = [sys.executable, "-m", "rolltrace.cli", "store", "drain", "--once", str(store)]
     return subprocess.run(words, stderr=subprocess.PIPE, check=False).returncode
 
 

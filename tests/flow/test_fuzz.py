@@ -322,7 +322,7 @@ def ask_everything(store: Path, chance: random.Random) -> None:
         ["stats"],
         ["doctor"],
         ["live"],
-        ["tail", "--once", "-n", "1000"],
+        ["live", "--finished", "--once", "-n", "1000"],
     ):
         run(words[0], store, *words[1:])
     for table in ("spans", "scores", "transitions", "flags", "latest_scores"):
@@ -389,7 +389,7 @@ def test_records_with_anything_in_them_cost_only_themselves(seed: int, originals
     write_segment(store, mutants, **header)
 
     shutil.copytree(store, tmp_path / "piecemeal")
-    for words in (["ls"], ["live"], ["doctor"], ["journal", "dump"], ["journal", "status"]):
+    for words in (["ls"], ["live"], ["doctor"], ["store", "journal", "dump"], ["store", "journal", "status"]):
         run(*words, store)
     drain(store)
     drain_piecemeal(tmp_path / "piecemeal")

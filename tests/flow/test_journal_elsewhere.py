@@ -72,7 +72,7 @@ def test_what_a_killed_program_left_elsewhere_is_read_and_drained(tmp_path: Path
     assert not list((store / "journal").rglob("*.seg"))
     assert len(list(journals.glob("shared-*/*.seg"))) == 1
     assert samples(store) == [0, 1, 2], "who reads on this host sees what is not drained"
-    assert main(["drain", "--once", str(store)]) == 0
+    assert main(["store", "drain", "--once", str(store)]) == 0
     assert not list(journals.rglob("*.seg"))
     assert samples(store) == [0, 1, 2]
     assert main(["doctor", str(store)]) == 0
@@ -84,7 +84,7 @@ def test_the_store_remembers_where_the_journals_are(tmp_path: Path) -> None:
     record(store, 1, 1, None)
     assert len(list(journals.glob("shared-*/*.seg"))) == 2
     rolltrace.open(store).score(rolltrace.open(store).trajectories().rows()[0]["trajectory_id"], "human", 1.0)
-    main(["drain", "--once", str(store)])
+    main(["store", "drain", "--once", str(store)])
     assert samples(store) == [0, 1]
     assert [row["value"] for row in rolltrace.open(store).sql("SELECT value FROM scores").rows()] == [1.0]
 
@@ -94,7 +94,7 @@ def test_stores_with_the_same_folder_for_journals_do_not_mix(tmp_path: Path) -> 
     stores = [tmp_path / "one" / "store", tmp_path / "two" / "store"]
     for number, store in enumerate(stores):
         record(store, 10 * number, 2, journals)
-    main(["drain", "--once", str(stores[0])])
+    main(["store", "drain", "--once", str(stores[0])])
     assert [len(journal_files(store)) for store in stores] == [0, 1]
     assert [samples(store) for store in stores] == [[0, 1], [10, 11]]
 
@@ -102,9 +102,9 @@ def test_stores_with_the_same_folder_for_journals_do_not_mix(tmp_path: Path) -> 
 def test_the_place_is_changed_only_when_all_is_drained(tmp_path: Path) -> None:
     store, first, second = tmp_path / "shared", tmp_path / "nvme0", tmp_path / "nvme1"
     record(store, 0, 1, first)
-    with pytest.raises(StoreError, match=r"not all drained; drain them first: rolltrace drain --once"):
+    with pytest.raises(StoreError, match=r"not all drained; drain them first: rolltrace store drain --once"):
         rolltrace.init("p", "e", "rolltrace", store=store, journal=second, drain="off")
-    main(["drain", "--once", str(store)])
+    main(["store", "drain", "--once", str(store)])
     record(store, 1, 1, second)
     assert journal_folder(store).parent == second
     assert samples(store) == [0, 1]
@@ -131,7 +131,7 @@ def test_a_store_that_somebody_made_up_leads_nowhere(tmp_path: Path) -> None:
     (page,) = (store / "journal").glob("*/place/*.json")
     page.write_text(json.dumps({"folder": str(victim), "key": "12345678"}))
     assert journal_folder(store).parent == store / "journal"
-    main(["drain", "--once", str(store)])
+    main(["store", "drain", "--once", str(store)])
     assert [path.name for path in victim.iterdir()] == ["store.json"]
 
 
@@ -174,7 +174,7 @@ class TestOtherHosts:
         assert elsewhere["host"].startswith("alpha-")
         assert elsewhere["folder"].startswith(str(journals))
         drained = subprocess.run(
-            command("alpha", "-m", "rolltrace", "drain", "--once", str(store)), cwd=ROOT, capture_output=True
+            command("alpha", "-m", "rolltrace", "store", "drain", "--once", str(store)), cwd=ROOT, capture_output=True
         )
         assert drained.returncode == 0
         main(["doctor", str(store)])

@@ -69,7 +69,7 @@ def cli(*words: object) -> Printed:
 
 
 def drained(store: Path) -> Store:
-    cli("drain", store)
+    cli("store", "drain", store)
     return open_store(store)
 
 
@@ -285,5 +285,5 @@ def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path, cop
 def test_an_older_trajectory_can_be_exported_by_its_id(tmp_path: Path, copied: Callable[..., Path]) -> None:
     copied(tmp_path, attempts, 2)
     older = open_store(tmp_path).trajectories(where="superseded = true").rows()[0]["trajectory_id"]
-    exported = cli("export", "jsonl", "--trajectory", older, "--store", tmp_path).stdout
+    exported = cli("export", "jsonl", older, "--store", tmp_path).stdout
     assert json.loads(exported)["trajectory_id"] == older

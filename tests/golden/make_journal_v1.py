@@ -1,4 +1,4 @@
-"""Made the journals in `journal-v1/`, once, and by `rolltrace drain` the tables in `store-v2/`. Both are kept as they
+"""Made the journals in `journal-v1/`, once, and by `store drain` the tables in `store-v2/`. Both are kept as they
 are: every later version must read them."""
 
 from __future__ import annotations

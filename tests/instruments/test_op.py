@@ -43,7 +43,7 @@ def test_a_stream_that_was_killed_keeps_its_pieces_over_several_journal_files(tm
     assert subprocess.run([sys.executable, "-c", KILLED, str(store), "killed"], check=False).returncode == 9
     for is_drained in (False, True):
         if is_drained:
-            subprocess.run([sys.executable, "-m", "rolltrace", "drain", "--once", str(store)], check=True)
+            subprocess.run([sys.executable, "-m", "rolltrace", "store", "drain", "--once", str(store)], check=True)
         opened = open_store(store)
         (row,) = opened.trajectories().rows()
         (op,) = opened.trajectory(row["trajectory_id"]).ops

@@ -162,7 +162,7 @@ def test_a_drainer_that_starts_by_itself_runs_them(site: Site, store: Path, mode
 def test_the_command_line_runs_them(site: Site, store: Path) -> None:
     site.install("many_searches")
     trace(store)
-    assert main(["drain", "--once", str(store)]) == 0
+    assert main(["store", "drain", "--once", str(store)]) == 0
     assert flags(store) == [(2, "many_searches")]
 
 

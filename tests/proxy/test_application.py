@@ -112,7 +112,7 @@ def test_pieces_of_a_stream_are_kept_when_the_proxy_is_killed(tmp_path: Path) ->
     assert reply is not None
     assert reply.text == "".join(f"word{number} " for number in range(30))
     assert op.inputs["messages"][0]["content"] == long_question
-    assert subprocess.run([sys.executable, "-m", "rolltrace", "drain", "--once", str(store)]).returncode == 0
+    assert subprocess.run([sys.executable, "-m", "rolltrace", "store", "drain", "--once", str(store)]).returncode == 0
     (drained,) = recorded_ops(store)
     assert (drained.status, drained.inputs, drained.outputs) == (op.status, op.inputs, op.outputs)
 

@@ -169,7 +169,8 @@ def test_what_is_put_right_is_not_missing_any_more(store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["ls"], ["groups"], ["tail", "--once"], ["sql", "select * from trajectories"], ["stats"], ["live"]]
+    "command",
+    [["ls"], ["groups"], ["live", "--finished", "--once"], ["sql", "select * from trajectories"], ["stats"], ["live"]],
 )
 def test_commands_tell_of_a_damaged_file_in_one_line(
     store: Path, capsys: pytest.CaptureFixture[str], command: list[str]
@@ -185,5 +186,5 @@ def test_commands_tell_of_a_damaged_file_in_one_line(
 
 def test_retention_leaves_a_step_with_a_damaged_file_alone(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut(store, "trajectories", 1)
-    assert main(["retain", "--keep", "none", "--dry-run", "--store", str(store)]) == 0
+    assert main(["store", "retain", "--keep", "none", "--dry-run", "--store", str(store)]) == 0
     assert "would drop 4 trajectories" in capsys.readouterr().out

@@ -154,7 +154,7 @@ def test_what_is_said_survives_draining_compaction_and_another_reader(store: Sto
         ("", "yes", "ann", "name of a label must be text"),
         ("a\nb", "yes", "ann", "one line of printable characters"),
         ("x" * 81, "yes", "ann", "at most 80 characters, not 81"),
-        ("reward", "yes", "ann", "use `rolltrace score`"),
+        ("reward", "yes", "ann", "use `rolltrace label ID --score`"),
         ("hack", "", "ann", "value of 'hack' must be text"),
         ("hack", "x" * 501, "ann", "at most 500"),
         ("hack", "yes", " ", "an author must be text"),

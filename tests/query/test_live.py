@@ -101,7 +101,7 @@ def test_a_first_question_is_not_answered_in_part(tmp_path: Path, monkeypatch: p
     search("x")
     rolltrace.shutdown()
     monkeypatch.setattr("rolltrace.drain.catch_up", lambda store, **_: 5_000_000, raising=False)
-    with pytest.raises(StoreError, match=r"5.0 MB of journals .* rolltrace drain "):
+    with pytest.raises(StoreError, match=r"5.0 MB of journals .* rolltrace store drain "):
         open_store(tmp_path).trajectories()
 
 

@@ -105,7 +105,7 @@ def test_an_empty_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ["ls", "--steps", "--experiment", "ppo"],
         ["groups", "--experiment", "ppo"],
         ["groups", "--experiment", "ppo", "--json"],
-        ["tail", "--once", "--experiment", "ppo"],
+        ["live", "--finished", "--once", "--experiment", "ppo"],
         ["diff", "--step", "1", "--sample", "1", "--experiment", "ppo"],
         ["export", "jsonl", "--experiment", "ppo"],
         ["sync", "--to", "otlp", "--experiment", "ppo", "--dry-run"],

@@ -53,7 +53,7 @@ def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For tests that only read."""
     path = tmp_path_factory.mktemp("pruned") / "s"
     write(path)
-    assert main(["prune", "--where", "step = 1", "--yes", "--store", str(path)]) == 0
+    assert main(["store", "prune", "--where", "step = 1", "--yes", "--store", str(path)]) == 0
     return path
 
 
@@ -111,7 +111,7 @@ def test_diff_says_so_and_does_not_call_them_alike(
 
 
 def test_a_shared_page_says_so(pruned: Path, first: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "html", "--trajectory", first, "--store", str(pruned)]) == 0
+    assert main(["export", "html", first, "--store", str(pruned)]) == 0
     page = SharedPage(capsys.readouterr().out)
     assert page.answers[f"/api/trajectory/{first}"]["pruned"] == TEXT
 
@@ -162,7 +162,9 @@ def test_what_was_pruned_is_not_news_for_backends(tmp_path: Path) -> None:
 
 def test_a_policy_is_named_as_the_command_that_sets_it(tmp_path: Path) -> None:
     write(tmp_path)
-    assert main(["retain", "--keep", "errors", "--share", "0", "--now", "--yes", "--store", str(tmp_path)]) == 0
+    assert (
+        main(["store", "retain", "--keep", "errors", "--share", "0", "--now", "--yes", "--store", str(tmp_path)]) == 0
+    )
     store = rolltrace.open(tmp_path)
     pruned = store.trajectory(ids(store, 1)[0]).pruned
     assert re.fullmatch(r"payload pruned on \d{4}-\d\d-\d\d by retain --keep errors", str(pruned))

@@ -172,7 +172,7 @@ def test_a_step_and_the_whole_store_can_go_under_a_server(demo_store: Path, tmp_
     store = shutil.copytree(demo_store, tmp_path / "store")
     client = serve(store)
     gone = client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"][0]["best"]
-    assert main(["rm", str(store), "--where", f"experiment = '{EXPERIMENT}' and step = 0", "--yes"]) == 0
+    assert main(["store", "rm", str(store), "--where", f"experiment = '{EXPERIMENT}' and step = 0", "--yes"]) == 0
     eventually(lambda: client.get(f"/api/trajectory/{gone}").status_code == 404)
     assert client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"] == []
     shutil.rmtree(store)

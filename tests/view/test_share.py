@@ -38,7 +38,7 @@ def pair(demo: Store) -> list[str]:
 
 @pytest.fixture(scope="module")
 def page_of_one(demo_store: Path, group: list[str], tmp_path_factory: pytest.TempPathFactory) -> SharedPage:
-    return shared(demo_store, tmp_path_factory.mktemp("shared") / "one.html", "--trajectory", group[0])
+    return shared(demo_store, tmp_path_factory.mktemp("shared") / "one.html", group[0])
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_rows_of_one_group_are_a_group_with_every_comparison_of_two(
 def test_ids_that_were_named_are_a_comparison_whatever_they_are(
     ask: Ask, demo_store: Path, group: list[str], tmp_path: Path
 ) -> None:
-    page = shared(demo_store, tmp_path / "two.html", "--trajectory", *group[:2])
+    page = shared(demo_store, tmp_path / "two.html", *group[:2])
     assert (page.about["kind"], page.about["group"]) == ("comparison", None)
     question = f"/api/compare {','.join(sorted(group[:2]))}"
     assert page.answers[question] == ask("compare", ids=",".join(group[:2]))

@@ -1,5 +1,5 @@
 """The command line."""
 
-from rolltrace.cli.main import COMMANDS, main, parser_of
+from rolltrace.cli.main import COMMANDS, ROOT, main
 
-__all__ = ["COMMANDS", "main", "parser_of"]
+__all__ = ["COMMANDS", "ROOT", "main"]

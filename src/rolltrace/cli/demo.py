@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import shutil
@@ -11,9 +10,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from rolltrace._amounts import counted, duration
 from rolltrace.cli.command import command, option
-from rolltrace.cli.options import Options
+from rolltrace.cli.options import STORE, Options
 from rolltrace.cli.serve import has_browser
 
 if TYPE_CHECKING:
@@ -24,20 +25,15 @@ _SLOW = 0.03
 """Seconds a token takes with --slow."""
 
 
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; not {text!r}")
-    return int(text)
-
-
 @command(
     "run a small training and look at it",
     "Trains a policy of a few hundred weights with GRPO, in seconds: it learns to use a calculator over several turns, "
     "and then finds a fault that was planted in its reward. All of it is traced, from several worker processes, one of "
-    "which is killed on purpose. The same seed makes the same tokens and rewards.",
-    option("--steps N", "training steps (default: 30)", type=_positive, default=30),
+    "which is killed on purpose. The same seed makes the same tokens and rewards. Without a store it records into "
+    f"./{_STORE}.",
+    option("--steps N", "training steps (default: 30)", type=click.IntRange(min=1), default=30),
     option("--seed N", "another seed, another run (default: 1)", default=1),
-    option("--store FOLDER", f"where to record (default: ./{_STORE})", default=_STORE),
+    STORE,
     option("--slow", "as slow as a model, to watch the live page"),
     option("--no-view", "do not open the viewer at the end"),
     epilog="example: rolltrace demo --slow, and in a second terminal: rolltrace live --store rolltrace-demo",
@@ -46,7 +42,7 @@ def demo(options: Options) -> int:
     from rolltrace.demo import DemoSettings, train
 
     settings = DemoSettings(
-        Path(options.store).expanduser(), options.steps, options.seed, pause=_SLOW if options.slow else 0.0
+        Path(options.store or _STORE).expanduser(), options.steps, options.seed, pause=_SLOW if options.slow else 0.0
     )
     print(
         f"GRPO on two-step sums with a calculator: {counted(settings.steps, 'step')}, {settings.samples} samples "

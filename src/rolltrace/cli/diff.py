@@ -7,20 +7,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, number
-from rolltrace.cli.command import argument, command, group, option
+from rolltrace.cli.command import command, option
 from rolltrace.cli.options import (
-    EXPERIMENT,
-    IS_ID,
+    COORDINATES,
+    IDS,
     JSON,
     PASS,
-    PROJECT,
-    RUN,
-    SAMPLE,
-    STEP,
-    VALIDATE,
+    STORE_AFTER_IDS,
+    STORE_OPTION,
     Options,
-    ends_in_no_id,
-    store_after,
     tell_of_older_runs,
 )  # fmt: skip
 from rolltrace.cli.output import (
@@ -52,41 +47,40 @@ _EXAMPLES = """examples:
   rolltrace diff 3f2a1b2c 9d0e77aa
   rolltrace diff 3f2a1b2c 9d0e77aa 11c0ffee runs/store
   rolltrace diff 3f2a1b2c 9d0e77aa --json | jq .first_diverging_token
+  rolltrace diff 3f2a1b2c --step 11 --sample 3 --rollout 0
   rolltrace diff --step 12 --sample 3    all of a sample, each against the best"""
 
 
 @command(
     "compare trajectories",
     "Align trajectories turn by turn and mark the first turn, token and tool call that differ.",
-    argument("ids", nargs="*", metavar="ID", help="two or more ids, or prefixes of them; the store may follow"),
-    group("or a whole group", STEP, SAMPLE, PROJECT, EXPERIMENT, VALIDATE, RUN),
+    IDS,
+    COORDINATES,
     PASS,
-    store_after("ids", ends_in_no_id),
+    STORE_OPTION,
+    STORE_AFTER_IDS,
     option("--full", f"do not cut texts of over {_MAX_LINES} lines"),
     JSON,
     epilog=_EXAMPLES,
 )
 def diff(options: Options) -> int:
-    of_group = ("step", "sample", "project", "experiment", "validate")
-    asked = {name: value for name in of_group if (value := getattr(options, name)) is not None}
-    if options.only_run is not None:
-        asked["run"] = options.only_run
-    if asked and (options.ids or not {"step", "sample"} <= asked.keys()):
-        options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
+    options.check_ids()
+    asked = options.coordinates
+    is_group = not options.ids and {"step", "sample_index"} <= asked.keys() and "rollout_n" not in asked
+    if asked and not is_group and not (options.ids and "rollout_n" in asked):
+        options.usage_error("give ids, or --step and --sample of a group, or an id and --step, --sample and --rollout")
     if not asked and len(options.ids) < 2:
         options.usage_error("comparing needs two or more ids, or --step and --sample of a group")
-    strange = [each for each in options.ids if IS_ID.fullmatch(each.lower()) is None]
-    if strange:
-        options.usage_error(f"{strange[0]} is not an id; a store is named last, or as --store {strange[0]}")
     from rolltrace.query import verdicts_of
 
     store = options.open_store()
     with working(f"reading {store.path}"):
-        if asked:
-            comparison = store.compare_group(asked.pop("step"), asked.pop("sample"), **asked)
+        if is_group:
+            comparison = store.compare_group(asked.pop("step"), asked.pop("sample_index"), **asked)
             tell_of_older_runs(comparison.older_runs)
         else:
-            comparison = store.compare(options.ids)
+            others = store.trajectories(**asked) if asked else ()
+            comparison = store.compare([*options.ids, *(row["trajectory_id"] for row in others)])
         ids = [each.trajectory_id for each in comparison.trajectories]
         verdicts = verdicts_of(store, ids, **options.rule)
         meanings = [each for each in read_passing(options, store).meanings if each.title == "pass"]

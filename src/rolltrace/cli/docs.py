@@ -1,4 +1,4 @@
-"""`rolltrace docs` and `flags`: the documentation, which is installed with the package, and what each flag means."""
+"""`rolltrace docs`: the documentation, which is installed with the package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 import rolltrace
 from rolltrace.cli.command import argument, command, option
 from rolltrace.cli.options import JSON, Options
-from rolltrace.cli.output import Column, paint, print_rows, print_table
+from rolltrace.cli.output import Column, print_rows, print_table
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.flags import ALWAYS_ON, FLAGS
 
 _EXAMPLES = """examples:
   rolltrace docs                 all pages
@@ -24,7 +23,7 @@ _FOLDERS = (".", "howto", "reference", "design")
 @command(
     "read the documentation",
     "List the pages of the documentation, or print one. They are installed with the package, in the matching version.",
-    argument("page", nargs="?", metavar="PAGE", help="its name, such as filter or howto/verl"),
+    argument("page", "its name, such as filter or howto/verl", required=False),
     option("--path", "print the path of the pages, or of the page named"),
     JSON,
     epilog=_EXAMPLES,
@@ -43,18 +42,6 @@ def docs(options: Options) -> int:
             return 0
         print_table([Column(key, [row[key] for row in rows], stretch=key == "title") for key in ("page", "title")])
         print("one: rolltrace docs PAGE; where they are: rolltrace docs --path")
-    return 0
-
-
-@command(
-    "what each flag means",
-    "Every flag that rolltrace sets. More about each of them: rolltrace docs flags.",
-    JSON,
-    epilog="example: rolltrace ls --where \"flag = 'prefix_break'\"",
-)
-def flags(options: Options) -> int:
-    for flag in (*FLAGS, *ALWAYS_ON):
-        options.report(flag._asdict(), f"{paint(f'{flag.name:<16}', 'bold')} {flag.meaning}")
     return 0
 
 

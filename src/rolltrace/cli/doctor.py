@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 
 from rolltrace._amounts import counted
 from rolltrace._frameworks import frameworks
-from rolltrace.cli.command import command
+from rolltrace.cli.command import command, option
 from rolltrace.cli.options import JSON, STORE, Options
 from rolltrace.cli.output import paint, plain, working
 from rolltrace.doctor import Finding, examine_framework, examine_store
 
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}
-
-
-def _frameworks(parser: argparse._ActionsContainer) -> None:
-    for framework in frameworks():
-        parser.add_argument(
-            f"--{framework.name}",
-            dest="framework",
-            action="store_const",
-            const=framework.name,
-            help=f"check instead whether {framework.name} can be traced in this environment",
-        )
 
 
 @command(
@@ -32,7 +20,15 @@ def _frameworks(parser: argparse._ActionsContainer) -> None:
     "and disk room. It changes nothing. Exit code 1 if anything is wrong.",
     STORE,
     JSON,
-    _frameworks,
+    *(
+        option(
+            f"--{framework.name}",
+            f"check instead whether {framework.name} can be traced in this environment",
+            dest="framework",
+            flag_value=framework.name,
+        )
+        for framework in frameworks()
+    ),
     epilog="example: rolltrace doctor runs/store || rolltrace doctor runs/store --json | jq 'select(.do)'",
 )
 def doctor(options: Options) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rolltrace._amounts import counted
-from rolltrace.cli.command import Command, group, option, subcommands
-from rolltrace.cli.options import FILTERS, JSON, PASS, STORE, Options, ends_in_no_id, tell_of_older_runs
+from rolltrace.cli.command import Command, Declaration, Group, StoreWord, option, section
+from rolltrace.cli.options import FILTERS, IDS, JSON, PASS, STORE_AFTER_IDS, STORE_OPTION, Options, tell_of_older_runs
 from rolltrace.cli.output import json_line, progress, working
 from rolltrace.cli.passing import read_passing
 from rolltrace.errors import ConfigError, NotFoundError, StoreError
@@ -26,28 +26,27 @@ if TYPE_CHECKING:
 def _format(name: str) -> Command:
     form = EXPORTS[name]
     where = "the folder to write, new or empty" if form.is_folder else "the file to write; - is standard output"
-    declarations = [STORE, option("-o/--output PATH", where, required=form.is_folder, default="-")]
+    declarations: list[Declaration | StoreWord] = [
+        IDS,
+        STORE_OPTION,
+        STORE_AFTER_IDS,
+        option("-o, --output PATH", where, **({"required": True} if form.is_folder else {"default": "-"})),
+    ]
     description = f"Write {form.help}."
     if not form.is_folder:
         declarations.append(option("--force", "write over a file that is there already"))
     if form.is_for_training:
         description += (
             " Training rollouts with status ok; --validate writes validation rollouts instead, --all whatever there "
-            "is. Rollouts named with --trajectory are taken as they are, and so is a status or validate that --where "
+            "is. Rollouts named by id are taken as they are, and so is a status or validate that --where "
             "asks about."
         )
         declarations.append(option("--all", "validation too, and rollouts that did not end well"))
-    one_or_more = {"nargs": "+", "action": "extend", "default": []}
-    declarations += [
-        FILTERS,
-        PASS,
-        option("--trajectory ID", "only these; a prefix of an id is enough", **one_or_more),
-        lambda parser: parser.set_defaults(store_after=("trajectory", ends_in_no_id)),
-    ]
+    declarations += [FILTERS, PASS]
     if name == "dpo":
         chosen = option("--chosen FILTER", "such as label.good")
         rejected = option("--rejected FILTER", "such as label.bad; of the same group")
-        declarations.append(group("pairs by label, instead of by reward", chosen, rejected))
+        declarations.append(section("pairs by label, instead of by reward", chosen, rejected))
     return Command(form.help, description, [*declarations, JSON], _run)
 
 
@@ -55,6 +54,7 @@ def _run(options: Options) -> int:
     from rolltrace.exchange import select
     from rolltrace.query import compile_where
 
+    options.check_ids()
     chosen = EXPORTS[options.command]
     pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
     to_stdout = options.output == "-"
@@ -68,7 +68,7 @@ def _run(options: Options) -> int:
         rules: list[str] = []
         selection = select(
             store,
-            trajectory_ids=options.trajectory,
+            trajectory_ids=options.ids,
             for_training=chosen.is_for_training and not options.all,
             progress=progress("exporting"),
             **conditions,
@@ -132,8 +132,8 @@ def _file(path: Path) -> Iterator[TextIO]:
         raise StoreError(f"cannot write {str(path)!r}: {fault.strerror or fault}") from fault
 
 
-export = Command(
+export = Group(
     "write trajectories for other tools",
     "Export trajectories of a store in the formats of other tools.",
-    [subcommands("FORMAT", "formats", {name: _format(name) for name in EXPORTS})],
+    {"formats": {name: _format(name) for name in EXPORTS}},
 )

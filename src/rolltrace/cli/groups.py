@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from rolltrace._amounts import counted, duration
-from rolltrace.cli.command import command, count, option
-from rolltrace.cli.options import FILTERS, JSON, PASS, STORE, Options, order, tell_of_older_runs
+from rolltrace.cli.command import command, option
+from rolltrace.cli.options import COUNT, FILTERS, JSON, PASS, STORE, Options, order, tell_of_older_runs
 from rolltrace.cli.output import (
     Column,
     differing_places,
@@ -38,10 +39,12 @@ filters: rolltrace docs filter
 one group: rolltrace diff --step N --sample S"""
 
 
-def _rollout_counts(text: str) -> list[int]:
+def _read_counts(context: click.Context, param: click.Parameter, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
     numbers = [each.strip() for each in text.split(",")]
     if not all(each.isascii() and each.isdigit() and int(each) > 0 for each in numbers):
-        raise argparse.ArgumentTypeError(f"takes numbers of rollouts, such as 1,4,8; not {text!r}")
+        raise click.BadParameter(f"takes numbers of rollouts, such as 1,4,8; not {text!r}", context, param)
     return [int(each) for each in numbers]
 
 
@@ -55,10 +58,10 @@ def _rollout_counts(text: str) -> list[int]:
     option(
         "--limit N",
         f"at most N lines: the last, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
-        type=count,
+        type=COUNT,
     ),
     PASS,
-    option("--k K,...", "add a pass@k column for each of these", type=_rollout_counts),
+    option("--k K,...", "add a pass@k column for each of these", callback=_read_counts),
     JSON,
     epilog=_EXAMPLES,
 )

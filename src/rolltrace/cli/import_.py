@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import click
+
 from rolltrace._amounts import counted
-from rolltrace.cli.command import Command, argument, option, subcommands
-from rolltrace.cli.options import JSON, Options, store_after
+from rolltrace.cli.command import Command, Group, StoreWord, argument, option
+from rolltrace.cli.options import JSON, STORE_OPTION, Options
 from rolltrace.cli.output import plain, progress, warn
 from rolltrace.errors import ConfigError
 from rolltrace.exchange import IMPORTS
@@ -24,42 +25,43 @@ _MAX_LINES = 20
 AUTO = "auto"
 
 
-def _read_weights(text: str) -> dict[str, float]:
+def _read_weights(context: click.Context, param: click.Parameter, text: str | None) -> dict[str, float]:
     """The names of reward columns, each with its weight."""
-    weights = {}
-    for item in text.split(","):
+    weights: dict[str, float] = {}
+    for item in text.split(",") if text is not None else ():
         name, _, weight = item.partition("=")
         try:
             weights[name.strip()] = float(weight or 1)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{weight!r} is not a weight; write NAME or NAME=WEIGHT") from None
+            raise click.BadParameter(f"{weight!r} is not a weight; write NAME or NAME=WEIGHT") from None
         if not name.strip():
-            raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write NAME or NAME=WEIGHT, with commas")
+            raise click.BadParameter(f"{text!r} has an empty name; write NAME or NAME=WEIGHT, with commas")
     return weights
 
 
-def _ends_in_store(paths: Sequence[str]) -> bool:
-    """Whether the store was named behind the files. A mistyped file must not become a store."""
+def _find_store(paths: Sequence[str]) -> int | None:
+    """The store may be named behind the files. A mistyped file must not become a store."""
     last = Path(paths[-1]).expanduser()
-    return len(paths) > 1 and (last.is_dir() or (not last.exists() and not last.suffix))
+    return -1 if len(paths) > 1 and (last.is_dir() or (not last.exists() and not last.suffix)) else None
 
 
 def _format(name: str, help: str) -> Command:
     rewards = option(
         "--rewards NAME[=WEIGHT],...",
         "the columns of TRL's completions that make up the reward; found from the advantages if not named",
-        type=_read_weights,
+        callback=_read_weights,
     )
     return Command(
         help,
         f"Read {help}.",
         [
             argument(
-                "paths", metavar="FILE... [STORE]", nargs="+",
-                help="files, or folders of them; without --store, of several the last is the store if it is a folder "
-                "or a new name without an ending",
+                "paths",
+                "files, or folders of them; without --store, of several the last is the store if it is a folder or a "
+                "new name without an ending", "FILE... [STORE]", nargs=-1, required=True, type=click.Path(),
             ),
-            store_after("paths", _ends_in_store),
+            STORE_OPTION,
+            StoreWord("paths", _find_store),
             option("--project PROJECT", "the project they belong to"),
             option("--experiment EXPERIMENT", "the experiment they belong to"),
             option("--validate", "they are validation rollouts"),
@@ -124,18 +126,14 @@ def _by_format(name: str, files: list[Path]) -> dict[ImportFormat, list[Path]]:
     return formats
 
 
-import_ = Command(
+import_ = Group(
     "read what other tools wrote",
     "Read files of other tools into a store. Lines that cannot be read are reported and the rest is imported; "
     "importing a file again changes nothing. Exit code 3 if some lines could not be read, 1 if none could.",
-    [
-        subcommands(
-            "FORMAT",
-            "formats",
-            {
-                AUTO: _format(AUTO, "any of these: says which one it takes it for"),
-                **{name: _format(name, each.help) for name, each in IMPORTS.items()},
-            },
-        )
-    ],
+    {
+        "formats": {
+            AUTO: _format(AUTO, "any of these: says which one it takes it for"),
+            **{name: _format(name, each.help) for name, each in IMPORTS.items()},
+        }
+    },
 )

@@ -1,4 +1,4 @@
-"""`rolltrace journal`: look into the journals of a store, before anything else has touched them."""
+"""`rolltrace store journal`: look into the journals of a store, before anything else has touched them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.cli.command import Command, command, subcommands
+from rolltrace.cli.command import Group, command
 from rolltrace.cli.options import JSON, STORE, Options
 from rolltrace.cli.output import json_line, plain, warn
 from rolltrace.journal import Damage, Entry, SegmentReader, hidden_journals, journal_files, read_journals
@@ -50,10 +50,10 @@ def _status(options: Options) -> int:
     return 0
 
 
-journal = Command(
+journal = Group(
     "look into the journals of a store",
     "Inspect the journals of a store as they are, without draining them.",
-    [subcommands("ACTION", None, {"dump": _dump, "status": _status})],
+    {"actions": {"dump": _dump, "status": _status}},
 )
 
 

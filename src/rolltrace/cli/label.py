@@ -1,4 +1,4 @@
-"""`rolltrace label` and `score`: mark trajectories and turns, write notes, give rewards by hand."""
+"""`rolltrace label`: mark trajectories and turns, write notes, give rewards by hand."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rolltrace._amounts import ago, counted
-from rolltrace.cli.command import argument, command, group, option
+from rolltrace.cli.command import StoreWord, argument, command, option, section
 from rolltrace.cli.options import (
-    EXPERIMENT,
+    COORDINATES,
     IS_ID,
     JSON,
-    PROJECT,
-    ROLLOUT,
-    SAMPLE,
-    STEP,
-    STORE,
+    STORE_OPTION,
     Options,
-    store_after,
 )  # fmt: skip
 from rolltrace.cli.output import SHORT_ID, Column, field_text, plain, print_rows, print_table, working
 from rolltrace.files import is_store
@@ -26,49 +21,47 @@ from rolltrace.files import is_store
 if TYPE_CHECKING:
     from rolltrace.query import Row, Store
 
-_LABEL_EXAMPLES = """examples:
+_EXAMPLES = """examples:
   rolltrace label 3f2a1b2c hack --author me --note "prints the expected output"
   rolltrace label 3f2a1b2c style=terse --turn 2    of the third model call
   rolltrace label --step 12 --sample 3 --rollout 0 good
   rolltrace label 3f2a1b2c hack --remove           take it back
+  rolltrace label 3f2a1b2c --score reward=0 --reason "the judge was fooled"
+  rolltrace label 3f2a1b2c --score fate=filtered --trained-step 12
   rolltrace label 3f2a1b2c                         what people say of it
   rolltrace label                                  all that people marked
   rolltrace export sft --where label.good
 
-What an author says last counts; what others say stays, and so does the history."""
-_SCORE_EXAMPLES = """examples:
-  rolltrace score 3f2a1b2c note "guesses the answer, then explains it"
-  rolltrace score 3f2a1b2c reward 0 --reason "the judge was fooled"
-  rolltrace score 3f2a1b2c fate filtered --reason "too long" --store runs/store
-  rolltrace ls --where "label.note ~ 'guesses'"
-
-The newest value of a name counts; rolltrace show has the history."""
+What an author says last counts; what others say stays, and so does the history.
+Of a score the newest value counts, whoever gave it."""
 
 
-def _ends_in_store(words: Sequence[str]) -> bool:
+def _find_store(words: Sequence[str]) -> int | None:
     """A label may be the name of some folder: a store is one, or is written as a path."""
-    return "/" in words[-1].partition("=")[0] or is_store(Path(words[-1]))
+    return -1 if "/" in words[-1].partition("=")[0] or is_store(Path(words[-1])) else None
 
 
 @command(
-    "mark trajectories and turns, write notes",
-    "Give a trajectory, or one of its turns, labels and a note, with author and time. Without any, list those that "
-    "there are. Filters ask for label.NAME and author.NAME.",
-    argument(
-        "words", nargs="*", metavar="ID LABEL", help="the id of a trajectory or a prefix of it, then NAME or NAME=VALUE"
-    ),
+    "give labels, notes, rewards and other scores",
+    "Give a trajectory, or one of its turns, labels and a note, with author and time, or scores. Without any, list the "
+    "labels that there are. Every reader of the store sees them at once. Filters ask for label.NAME and author.NAME.",
+    argument("words", "the id of a trajectory or a prefix of it, then NAME or NAME=VALUE", "[ID] [LABEL]...", nargs=-1),
     option("--note TEXT", "write a note; it takes the place of the author's earlier one"),
     option("--author NAME", "who says so (default: your login name)"),
     option("--reason TEXT", "why"),
     option("--turn N", "only this model call, counted from 0"),
     option("--remove", "take these labels back; LABEL note is the note"),
-    group(
-        "instead of an id", STEP, SAMPLE, ROLLOUT, option("--validate", "the validation rollout"),
-        PROJECT, EXPERIMENT, option("--run ID", "this run, not the newest", dest="only_run"),
+    section(
+        "scores",
+        option("--score NAME=VALUE", "a reward, advantage, fate or any other, a number or text", multiple=True),
+        option("--trained-step N", "of a fate: the step that trained on it"),
+        option("--text", "the value of --score is text even if it looks like a number"),
     ),
-    store_after("words", _ends_in_store),
+    COORDINATES,
+    STORE_OPTION,
+    StoreWord("words", _find_store),
     JSON,
-    epilog=_LABEL_EXAMPLES,
+    epilog=_EXAMPLES,
 )  # fmt: skip
 def label(options: Options) -> int:
     words: list[str] = options.words
@@ -78,22 +71,24 @@ def label(options: Options) -> int:
         options.usage_error(
             f"{plain(target)} is not an id; name a trajectory first, or give --step, --sample and --rollout"
         )
-    marks = _marks(words, options)
-    if marks and target is None and not by_coordinates:
+    marks, scores = _marks(words, options), _scores(options)
+    if (marks or scores) and target is None and not by_coordinates:
         options.usage_error("name the trajectory: an id, or --step, --sample and --rollout")
-    store = options.open_store(to_write=bool(marks))
-    if not marks:
+    store = options.open_store(to_write=bool(marks or scores))
+    if not marks and not scores:
         return _list(store, None if target is None else store.full_id(target), options)
-    about = target or (options.step, options.sample, options.rollout, options.validate)
+    about = target or (options.step, options.sample, options.rollout, bool(options.validate))
+    place = {"project": options.project, "experiment": options.experiment, "run": options.only_run}
     with working(f"reading {store.path}"):
         for name, value in marks:
-            store.label(
-                about, name, value, author=options.author, turn=options.turn, reason=options.reason,
-                project=options.project, experiment=options.experiment, run=options.only_run,
-            )  # fmt: skip
+            store.label(about, name, value, author=options.author, turn=options.turn, reason=options.reason, **place)
+        for name, score in scores:
+            store.score(about, name, score, reason=options.reason, trained_step=options.trained_step, **place)
     shown = target or f"step {options.step}, sample {options.sample}, rollout {options.rollout}"
     for name, value in marks:
         print(f"{plain(shown)}: {plain(name)} {'is taken back' if value is None else f'is {plain(value)}'}")
+    for name, score in scores:
+        print(f"{plain(shown)}: {plain(name)} is {plain(score)}")
     return 0
 
 
@@ -108,6 +103,14 @@ def _marks(words: Sequence[str], options: Options) -> list[tuple[str, str | None
     pairs = [word.partition("=") for word in words]
     marks: list[tuple[str, str | None]] = [(name, value if equals else "yes") for name, equals, value in pairs]
     return marks if options.note is None else [*marks, ("note", options.note)]
+
+
+def _scores(options: Options) -> list[tuple[str, float | str]]:
+    """The scores to give, each a number if it reads like one."""
+    pairs = [word.partition("=") for word in options.score]
+    if not all(equals for _, equals, _ in pairs):
+        options.usage_error("--score takes NAME=VALUE, such as reward=0.5")
+    return [(name, value if options.text else _read_value(value)) for name, _, value in pairs]
 
 
 def _list(store: Store, trajectory_id: str | None, options: Options) -> int:
@@ -142,27 +145,6 @@ def _columns(rows: Sequence[Row]) -> list[Column]:
         for title, column in cells.items()
         if title not in ("op", "value") or any(column)
     ]
-
-
-@command(
-    "give a trajectory a reward, a label or a note",
-    "Give a trajectory a score, a label or a note. Every reader of the store sees it at once.",
-    argument("id", metavar="ID", help="the id of the trajectory, or a prefix of it"),
-    argument("name", metavar="NAME", help="reward, advantage, fate, note, or any other"),
-    argument("value", metavar="VALUE", help="a number, or text"),
-    option("--reason TEXT", "why"),
-    option("--trained-step N", "of a fate: the step that trained on it"),
-    option("--text", "VALUE is text even if it looks like a number"),
-    STORE,
-    epilog=_SCORE_EXAMPLES,
-)
-def score(options: Options) -> int:
-    value = options.value if options.text else _read_value(options.value)
-    store = options.open_store(to_write=True)
-    with working(f"reading {store.path}"):
-        store.score(options.id, options.name, value, reason=options.reason, trained_step=options.trained_step)
-    print(f"{plain(options.id)}: {plain(options.name)} is {plain(value)}")
-    return 0
 
 
 def _read_value(text: str) -> float | str:

@@ -1,16 +1,17 @@
-"""`rolltrace live` and `tail`: what runs right now, and what finishes."""
+"""`rolltrace live`: what runs right now, and what finishes."""
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._address import address_in
 from rolltrace._amounts import counted, duration, number
-from rolltrace.cli.command import command, one_of, option
-from rolltrace.cli.options import FILTERS, JSON, STORE, Options
+from rolltrace.cli.command import command, one_of, option, section
+from rolltrace.cli.options import COUNT, FILTERS, JSON, RULE, STORE, Options
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
@@ -35,29 +36,47 @@ _STALE_SEC = 10.0
 """A drainer that has not looked for so long is at a standstill, or gone."""
 _TO_TOP = "\x1b[H\x1b[J"
 _FIRST = 10
-_TAIL_EXAMPLES = """examples:
-  rolltrace tail                 the last 10, then each as it finishes
-  rolltrace tail --where "status = 'error'" -n 0
-  rolltrace tail --once -n 100 --json"""
+_EXAMPLES = """examples:
+  rolltrace live --watch
+  rolltrace live --finished      the last 10, then each as it finishes
+  rolltrace live --finished --where "status = 'error'" -n 0
+  rolltrace live --finished --once -n 100 --json"""
 
 
 @command(
-    "what runs right now",
+    "what runs right now, or what finishes",
     "Trajectories that are running now: since when, in which op, in which process. The oldest comes first. One is slow "
     "when its op, or the time since its last op, takes longer than 95 of 100 do, and hung when it takes ten times as "
-    "long and more than five seconds.",
+    "long and more than five seconds. With --finished, one line per trajectory that has ended, the newest last, and "
+    "then each as it finishes; a line is not printed again when a reward is given later.",
     STORE,
-    option("--watch", "refresh every second, until Ctrl-C"),
+    FILTERS,
+    RULE,
+    one_of(
+        option("--watch", "refresh every second, until Ctrl-C"),
+        option("--finished", "those that have ended, and each that ends, until Ctrl-C"),
+    ),
+    section(
+        "with --finished",
+        option("-n N", f"print N finished ones first (default: {_FIRST})", type=COUNT, default=_FIRST),
+        option("--once", "print those, and stop"),
+    ),
     JSON,
-    epilog="example: rolltrace live --watch",
+    epilog=_EXAMPLES,
 )
 def live(options: Options) -> int:
+    if options.finished:
+        return _follow(options)
     from rolltrace.query import pulse_of
 
     store = options.open_store()
+    chosen = {name: value for name, value in options.filters.items() if value is not None}
     while True:
         with working(f"reading {store.path}"):
             pulse = pulse_of(store)
+            if chosen:
+                ids = {row["trajectory_id"] for row in store.trajectories(**chosen, **options.rule)}
+                pulse = replace(pulse, rows=[row for row in pulse.rows if row["trajectory_id"] in ids])
         if options.watch and not options.json and sys.stdout.isatty():
             print(_TO_TOP, end="")
         if options.json:
@@ -96,34 +115,19 @@ def _print_running(pulse: Pulse, store: Path) -> None:
     print(paint(f"{counted(len(rows), 'running trajectory')}{stale}", "dim"))
 
 
-@command(
-    "print trajectories as they finish",
-    "One line per trajectory that has ended, the newest last. A line is not printed again when a reward is given "
-    "later.",
-    STORE,
-    FILTERS,
-    option("-n N", f"print N finished ones first (default: {_FIRST})", default=_FIRST),
-    one_of(
-        option("-f/--follow", "continue until Ctrl-C (the default)", default=True),
-        option("--once", "print those, and stop", dest="follow", action="store_false"),
-    ),
-    JSON,
-    epilog=_TAIL_EXAMPLES,
-)
-def tail(options: Options) -> int:
-    if options.n < 0:
-        options.usage_error("-n must be 0 or more")
+def _follow(options: Options) -> int:
     # Whoever follows may wait for an experiment that is about to begin.
-    store = options.open_store(check_names=not options.follow)
+    store = options.open_store(check_names=options.once)
+    conditions = {**options.filters, **options.rule}
     printed_ids: set[str] = set()
     with working(f"reading {store.path}"):
-        past = _finished(store, options.filters, printed_ids)
-    if not past and not len(everything := store.trajectories(**options.filters)):
+        past = _finished(store, conditions, printed_ids)
+    if not past and not len(everything := store.trajectories(**conditions)):
         warn(plain(everything.why_empty()))  # and not among the trajectories
     _print_finished(past[len(past) - min(options.n, len(past)) :], options)
-    while options.follow:
+    while not options.once:
         begun = time.monotonic()
-        _print_finished(_finished(store, options.filters, printed_ids), options)
+        _print_finished(_finished(store, conditions, printed_ids), options)
         # A store that answers slowly is asked less often.
         time.sleep(max(_EVERY_SEC, 4 * (time.monotonic() - begun)))
     return 0

@@ -1,11 +1,11 @@
-"""`rolltrace drain` and `compact`: do by hand what drainers do by themselves."""
+"""`rolltrace store`: do by hand what drainers do by themselves, look into journals, remove what is not needed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from rolltrace._amounts import counted
-from rolltrace.cli.command import command, option
+from rolltrace.cli.command import Group, command, option
 from rolltrace.cli.options import JSON, STORE, Options
 from rolltrace.cli.output import progress, working
 from rolltrace.errors import NotFoundError
@@ -18,7 +18,7 @@ from rolltrace.errors import NotFoundError
     STORE,
     option("--once", "drain what is pending now, and stop"),
     option("--host NAME", "drain the journals of a host that is gone, which are in STORE/journal/NAME"),
-    epilog="example: rolltrace drain --once; rolltrace drain --host node07-4f2a11c0 /shared/store",
+    epilog="example: rolltrace store drain --once; rolltrace store drain --host node07-4f2a11c0 /shared/store",
 )
 def drain(options: Options) -> int:
     from rolltrace import keeper
@@ -72,3 +72,14 @@ def compact(options: Options) -> int:
     fields = {"steps": len(places), "files": files, "conflicts": conflicts, "removed": removed}
     options.report(fields, f"{merged}, {counted(removed, 'old file')} removed{later}")
     return 0
+
+
+store = Group(
+    "drain, compact, clean up a store",
+    "Maintain a store: what drainers do by themselves, by hand; what is kept, and what is deleted.",
+    {
+        "work": {"drain": drain, "compact": compact},
+        "keep or remove": {"retain": "retain", "prune": "removal", "rm": "removal"},
+        "look": {"journal": "journal"},
+    },
+)

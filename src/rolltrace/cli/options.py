@@ -5,18 +5,21 @@ Which store is meant, which trajectories, what pass means, whether to remove som
 
 from __future__ import annotations
 
-import argparse
+import errno
 import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
 
 from rolltrace._address import is_address
 from rolltrace._amounts import counted, size
-from rolltrace.cli.command import Declaration, group, one_of, option
+from rolltrace.cli.command import Declaration, StoreWord, argument, one_of, option, section
 from rolltrace.cli.output import json_line, plain, warn
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.files import check_store, read_problem, write_problem
@@ -28,7 +31,11 @@ if TYPE_CHECKING:
 
 IS_ID = re.compile(r"[0-9a-f]{4,32}")
 """Of a trajectory, or a prefix."""
+COUNT = click.IntRange(min=0)
 _DEFAULT_STORE = "the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)"
+_NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NOT_PLAIN = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG, errno.ENXIO})
+"""A file of a store that is a folder, a link, a pipe, or far too large."""
 
 JSON = option("--json", "print JSON lines")
 YES = option("--yes", "do not ask for confirmation; required without a terminal")
@@ -36,28 +43,31 @@ PROJECT, EXPERIMENT = option("--project NAME"), option("--experiment NAME")
 STEP = option("--step N", "training step")
 SAMPLE = option("--sample S", "sample index, a number or a text")
 ROLLOUT = option("--rollout N", "which rollout of the sample")
-VALIDATE = one_of(
-    option("--validate", "validation only", default=None),
-    option("--train", "training only", dest="validate", action="store_false", default=None),
-)
+VALIDATE = option("--validate/--train", "validation only, or training only", default=None)
 RUN = option("--run ID", "this run only", dest="only_run")
 WHERE = option("--where FILTER", "such as \"reward < 0.5 and tool = 'search'\"")
-PASS = group(
-    "what pass means (default: what is stored with the experiment, else reward > 0)",
+_PASS_TITLE = "what pass means (default: what is stored with the experiment, else reward > 0)"
+RULE = section(
+    _PASS_TITLE,
     option("--term NAME", "this reward term is at least --threshold, or 1"),
     option("--threshold X", "the reward, or --term, is at least X"),
-    option("--save", "store this with the experiment, for all commands and the viewer"),
 )
+PASS = [
+    *RULE,
+    *section(_PASS_TITLE, option("--save", "store this with the experiment, for all commands and the viewer")),
+]
 
 
 def filters(experiment: Declaration = EXPERIMENT) -> Declaration:
     """Options that say which trajectories are meant; `Options.filters` reads them."""
     all_runs = option("--all-runs", "older attempts at a step too, not only the newest run")
-    runs = one_of(RUN, all_runs)
-    return group("which trajectories", PROJECT, experiment, STEP, SAMPLE, ROLLOUT, VALIDATE, runs, WHERE)
+    places = (PROJECT, experiment, STEP, SAMPLE, ROLLOUT, VALIDATE)
+    return section("which trajectories", *places, one_of(RUN, all_runs), WHERE)
 
 
 FILTERS = filters()
+COORDINATES = section("instead of an id", PROJECT, EXPERIMENT, STEP, SAMPLE, ROLLOUT, VALIDATE, RUN)
+"""Options that say which trajectory is meant; `Options.coordinates` reads them."""
 
 
 def order(example: str) -> Declaration:
@@ -65,31 +75,41 @@ def order(example: str) -> Declaration:
     return option("--order NAMES", f"sort by these, such as {example} (prefix - for descending order)")
 
 
-def STORE(parser: argparse._ActionsContainer) -> None:
-    """The store as the last argument, or as `--store`."""
-    parser.add_argument("store", nargs="?", metavar="STORE", help=_DEFAULT_STORE)
-    parser.add_argument("--store", dest="store_option", metavar="STORE", help="the same, as an option")
+STORE_OPTION = option("--store STORE", _DEFAULT_STORE, dest="store_option")
+STORE = [
+    *argument("store", _DEFAULT_STORE, required=False, type=click.Path()),
+    *option("--store STORE", "the same, as an option", dest="store_option"),
+]
+"""The store as the last argument, or as `--store`."""
 
 
-def store_after(dest: str, is_store: Callable[[Sequence[str]], bool] | None = None) -> Declaration:
-    """The store as `--store`, or as the last word of another argument, if `is_store` says so of its words."""
-
-    def declare(parser: argparse._ActionsContainer) -> None:
-        parser.set_defaults(store=None, store_after=(dest, is_store))
-        parser.add_argument("--store", dest="store_option", metavar="STORE", help=_DEFAULT_STORE)
-
-    return declare
+def _find_no_id(words: Sequence[str]) -> int | None:
+    return next((at for at, word in enumerate(words) if IS_ID.fullmatch(word.lower()) is None), None)
 
 
-def ends_in_no_id(words: Sequence[str]) -> bool:
-    """Whether the last of these words cannot be the id of a trajectory, or a prefix of one."""
-    return IS_ID.fullmatch(words[-1].lower()) is None
+STORE_AFTER_IDS = StoreWord("ids", _find_no_id)
+IDS = argument("ids", "ids of trajectories, or prefixes of them; the store may follow", "ID", nargs=-1)
 
 
-class Options(argparse.Namespace):
-    """The options of a command."""
+class Options(SimpleNamespace):
+    """The options of a command by their names; what may be given several times is a list."""
 
-    store: Any
+    json: bool
+
+    def __init__(self, context: click.Context, store_word: StoreWord | None = None) -> None:
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()}
+        super().__init__(**values)
+        self.context = context
+        self.command = context.info_name or ""
+        self.is_about_store = "store_option" in values
+        option: Any = values.get("store_option")
+        word: Any = values.get("store")
+        words: Any = values.get(store_word.dest) if store_word is not None else None
+        if store_word is not None and words and option is None and (at := store_word.find(words)) is not None:
+            word = words.pop(at)
+        if None not in (word, option) and word != option:
+            raise ConfigError(f"two stores were given, {word!r} and --store {option!r}; give only one")
+        self.store: str | None = word if option is None else option
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -112,60 +132,38 @@ class Options(argparse.Namespace):
         return {**chosen, "all_runs": True} if self.all_runs else chosen
 
     @property
+    def coordinates(self) -> dict[str, Any]:
+        """Those of `COORDINATES` that were given, as arguments of `Store.trajectories`."""
+        given = {
+            "step": self.step,
+            "sample_index": self.sample,
+            "rollout_n": self.rollout,
+            "validate": self.validate,
+            "project": self.project,
+            "experiment": self.experiment,
+            "run": self.only_run,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
     def rule(self) -> dict[str, Any]:
         """What `PASS` was given, as arguments of `Store.groups`."""
         given = {"term": self.term, "threshold": self.threshold}
         return {name: value for name, value in given.items() if value is not None}
 
-    def find_store(self) -> None:
-        """Take the store from the words that it stands behind, if it was not given elsewhere."""
-        dest, is_store = getattr(self, "store_after", ("", None))
-        if is_store is not None and self.store is None and self.store_option is None:
-            words = getattr(self, dest)
-            if words and is_store(words):
-                setattr(self, dest, words[:-1])
-                self.store = words[-1]
+    def usage_error(self, text: str) -> NoReturn:
+        raise click.UsageError(text, self.context)
 
     def named_store(self) -> Path | None:
         """The store that a command is about, whether there is one or not; None for a command without."""
-        if not hasattr(self, "store_option"):
-            return None
-        text = self._store_text()
-        return None if is_address(text) else Settings.gather({"store": text}).store.expanduser()
+        text = _named(self.store)
+        return (
+            None if is_address(text) or not self.is_about_store else Settings.gather({"store": text}).store.expanduser()
+        )
 
-    def _store_text(self) -> str | None:
-        """The store that was named, as an argument or in the environment."""
-        text = self.store if self.store_option is None else self.store_option
-        return text or os.environ.get(variable_of("store")) or None
-
-    def store_path(self, *, may_be_new: bool = False, may_be_empty: bool = False, to_write: bool = False) -> Path:
-        """Return the store that a command was asked about.
-
-        Args:
-            may_be_new: The command can make a store, where there is nothing or an empty folder.
-            may_be_empty: The command shows an empty folder as an empty store: a run may be about to begin.
-            to_write: The command changes it.
-
-        Raises:
-            StoreError: there is no store, and the command does not make one there; or it can only be read.
-        """
-        if None not in (self.store, self.store_option) and self.store != self.store_option:
-            raise ConfigError(f"two stores were given, {self.store!r} and --store {self.store_option!r}; give only one")
-        store = Settings.gather({"store": self._store_text()}).store.expanduser()
-        if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
-            problem = read_problem(store, PermissionError("no permission"))
-            raise StoreError(f"cannot read the store {str(store)!r}: {problem}")
-        try:
-            check_store(store, may_be_empty=may_be_empty)
-        except StoreError as error:
-            is_free = not store.exists() or (store.is_dir() and not any(store.iterdir()))
-            if may_be_new and is_free:
-                return store
-            what = "name a new folder or a store" if may_be_new else "name one"
-            raise StoreError(f"{error}; {what}: rolltrace COMMAND --store STORE") from None
-        if to_write and (why := write_problem(store)) is not None:
-            raise StoreError(f"the store {str(store)!r} can only be read: {why}")
-        return store
+    def store_path(self, **how: bool) -> Path:
+        """The store that a command was asked about, as `find_store` finds it."""
+        return find_store(self.store, **how)
 
     def open_store(self, *, to_write: bool = False, check_names: bool = True) -> Store:
         """Open the store that a command was asked about, which has the project, experiment and run that were named.
@@ -182,6 +180,12 @@ class Options(argparse.Namespace):
         if names and check_names:
             store.check_names(**names)
         return store
+
+    def check_ids(self) -> None:
+        """Refuse words that are no ids."""
+        for word in self.ids:
+            if IS_ID.fullmatch(word.lower()) is None:
+                self.usage_error(f"{plain(word)} is not an id; a store is named last, or as --store {plain(word)}")
 
     def report(self, fields: dict[str, Any], text: str) -> None:
         """Print what was done: as JSON if that was asked for, else as text."""
@@ -211,6 +215,55 @@ class Options(argparse.Namespace):
             warn(plain(answer.why_empty()))
         else:
             print(plain(answer.why_empty()))
+
+
+def find_store(
+    text: str | None, *, may_be_new: bool = False, may_be_empty: bool = False, to_write: bool = False
+) -> Path:
+    """Return the store that was named, or the default one.
+
+    Args:
+        text: What was typed.
+        may_be_new: The command can make a store, where there is nothing or an empty folder.
+        may_be_empty: The command shows an empty folder as an empty store: a run may be about to begin.
+        to_write: The command changes it.
+
+    Raises:
+        StoreError: there is no store, and the command does not make one there; or it can only be read.
+    """
+    store = Settings.gather({"store": _named(text)}).store.expanduser()
+    if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
+        problem = read_problem(store, PermissionError("no permission"))
+        raise StoreError(f"cannot read the store {str(store)!r}: {problem}")
+    try:
+        check_store(store, may_be_empty=may_be_empty)
+    except StoreError as error:
+        is_free = not store.exists() or (store.is_dir() and not any(store.iterdir()))
+        if may_be_new and is_free:
+            return store
+        what = "name a new folder or a store" if may_be_new else "name one"
+        raise StoreError(f"{error}; {what}: rolltrace COMMAND --store STORE") from None
+    if to_write and (why := write_problem(store)) is not None:
+        raise StoreError(f"the store {str(store)!r} can only be read: {why}")
+    return store
+
+
+def _named(text: str | None) -> str | None:
+    """The store that was named, as an argument or in the environment."""
+    return text or os.environ.get(variable_of("store")) or None
+
+
+def explain_refusal(error: OSError, store: Path | None) -> str | None:
+    """What to say of something that this user may not do, or of a file that is none; None for any other error."""
+    if error.errno in _NOT_PLAIN and store is not None and Path(str(error.filename)).is_relative_to(store):
+        return (
+            f"{str(error.filename)!r} cannot be used: {error.strerror}; see: rolltrace doctor {shlex.quote(str(store))}"
+        )
+    if error.errno not in _NOT_ALLOWED:
+        return None
+    why = None if store is None else write_problem(store)
+    what = f"{error.strerror}: {str(error.filename)!r}" if error.filename is not None else str(error)
+    return what if why is None else f"{what}; the store {str(store)!r} can only be read: {why}"
 
 
 def tell_of_older_runs(older: OlderRuns) -> None:

@@ -50,9 +50,9 @@ examples:
     "One chart per value, one line per experiment: the mean of each training step. Validation has lines of its own.",
     STORE,
     option("--of NAMES", "what to plot (default: reward)", default="reward"),
-    filters(option("--experiment NAME", "may be given several times", action="append")),
+    filters(option("--experiment NAME", "may be given several times", multiple=True)),
     PASS,
-    option("-o/--output FILE", "write an image instead (.png, .svg, .pdf); requires matplotlib"),
+    option("-o, --output FILE", "write an image instead (.png, .svg, .pdf); requires matplotlib"),
     JSON,
     epilog=_EXAMPLES,
 )

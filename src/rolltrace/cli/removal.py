@@ -1,4 +1,4 @@
-"""`rolltrace prune` and `rm`: give space back, or delete an experiment, a run, or what a filter finds."""
+"""`rolltrace store prune` and `rm`: give space back, or delete an experiment, a run, or what a filter finds."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
-from rolltrace.cli.command import argument, command, one_of, option
+from rolltrace.cli.command import command, one_of, option
 from rolltrace.cli.options import (
     FILTERS,
+    IDS,
     JSON,
+    RULE,
     STORE,
+    STORE_AFTER_IDS,
+    STORE_OPTION,
     YES,
     Options,
     amount,
-    ends_in_no_id,
-    store_after,
     tell_of_older_runs,
     tell_of_runs_not_meant,
 )  # fmt: skip
@@ -32,12 +34,12 @@ if TYPE_CHECKING:
 _WHOLE = ("project", "experiment", "run")
 """What is deleted whole: with all runs, and with what was recorded for groups."""
 _RM_EXAMPLES = """examples:
-  rolltrace rm --experiment grpo-7b-try1
-  rolltrace rm --run 20260817-101500-4f2a
-  rolltrace rm --where "status = 'error'" --experiment grpo-7b --dry-run
-  rolltrace rm 3f2a1b2c 9d0e77aa runs/store
+  rolltrace store rm --experiment grpo-7b-try1
+  rolltrace store rm --run 20260817-101500-4f2a
+  rolltrace store rm --where "status = 'error'" --experiment grpo-7b --dry-run
+  rolltrace store rm 3f2a1b2c 9d0e77aa runs/store
 
-to keep the listing and delete only what is large: rolltrace prune"""
+to keep the listing and delete only what is large: rolltrace store prune"""
 
 
 @command(
@@ -60,8 +62,8 @@ to keep the listing and delete only what is large: rolltrace prune"""
     option("--dry-run", "only print what would be pruned"),
     YES,
     JSON,
-    epilog='rolltrace prune --older-than 30d; rolltrace prune --where "reward = 1" --dry-run; '
-    "rolltrace prune --max-size 50GiB; to delete an experiment: rolltrace rm",
+    epilog='rolltrace store prune --older-than 30d; rolltrace store prune --where "reward = 1" --dry-run; '
+    "rolltrace store prune --max-size 50GiB; to delete an experiment: rolltrace store rm",
 )
 def prune(options: Options) -> int:
     from rolltrace.keeper import plan_pruning
@@ -91,7 +93,7 @@ def prune(options: Options) -> int:
         progress=progress("pruning"),
     )
     done = f"pruned {counted(pruned.trajectories, 'trajectory')}, {counted(pruned.rows, 'row')}"
-    stays = "; they stay listed: rolltrace rm deletes them" if options.whole or not pruned.trajectories else ""
+    stays = "; they stay listed: rolltrace store rm deletes them" if options.whole or not pruned.trajectories else ""
     options.report(pruned._asdict(), f"{done}, {size(max(pruned.bytes, 0))} less{stays}")
     return 0
 
@@ -112,9 +114,11 @@ def _tell(store: Store, plan: Plan, options: Options) -> None:
     "filter finds, or those that are named. It says what would go and how many bytes that gives back, and asks first. "
     "What is still running is left alone. Images go with the last trajectory of their experiment, because others may "
     "show the same; what backends were sent stays there.",
-    argument("ids", nargs="*", metavar="ID", help="ids of trajectories, or prefixes of them"),
-    store_after("ids", ends_in_no_id),
+    IDS,
+    STORE_OPTION,
+    STORE_AFTER_IDS,
     FILTERS,
+    RULE,
     option("--dry-run", "only print what would be deleted"),
     YES,
     JSON,
@@ -169,7 +173,7 @@ def _choose(store: Store, options: Options, given: dict[str, Any]) -> Removal:
         return plan_removal(store.path, {store.full_id(each) for each in options.ids})
     is_whole = all(name in _WHOLE for name in given)
     all_runs = {"all_runs": True} if is_whole and "run" not in given else {}
-    listing = store.trajectories(**{**options.filters, **all_runs})
+    listing = store.trajectories(**{**options.filters, **all_runs, **options.rule})
     tell_of_older_runs(listing.older_runs)
     if not len(listing):
         raise NotFoundError(listing.why_empty())

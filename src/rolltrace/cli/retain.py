@@ -1,13 +1,14 @@
-"""`rolltrace retain`: what a store keeps of finished steps, by their outcome."""
+"""`rolltrace store retain`: what a store keeps of finished steps, by their outcome."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from rolltrace._amounts import counted, size
-from rolltrace.cli.command import command, group, one_of, option
+from rolltrace.cli.command import command, one_of, option, section
 from rolltrace.cli.options import JSON, STORE, YES, Options, amount
 from rolltrace.cli.output import json_line, plain, working
 from rolltrace.errors import ConfigError
@@ -25,19 +26,14 @@ _NOTHING = "none"
     "Options that are not given keep their values. A policy that would remove something is shown first, and has to be "
     "confirmed.",
     STORE,
-    group(
+    section(
         "the policy",
         option("--keep WORDS", "of errors, extremes, slowest, flagged (default: all four), or none"),
-        option("--share 0..1", "how much of the rest is kept (default: 0)", type=float),
-        option("--slowest-percent P", "of each step (default: 5)", type=float),
+        option("--share 0..1", "how much of the rest is kept (default: 0)", type=click.FLOAT),
+        option("--slowest-percent P", "of each step (default: 5)", type=click.FLOAT),
         option("--flags FLAGS", "which flags count as flagged (default: any)"),
         option("--after-steps N", "how many later steps must have begun (default: 1)"),
-        option(
-            "--whole",
-            "remove all rows but the summary, not only payloads",
-            action=argparse.BooleanOptionalAction,
-            default=None,
-        ),
+        option("--whole/--no-whole", "remove all rows but the summary, not only payloads", default=None),
         option("--seed N", "another seed keeps a different share (default: 0)"),
         option("--experiments NAMES", "of these experiments only (default: all)"),
     ),
@@ -48,8 +44,11 @@ _NOTHING = "none"
     ),
     YES,
     JSON,
-    epilog="rolltrace retain --keep errors,extremes,slowest,flagged --share 0.1; rolltrace retain --share 0.5 "
-    "--dry-run; rolltrace retain --now; rolltrace retain --off",
+    epilog="""examples:
+  rolltrace store retain --keep errors,extremes,slowest,flagged --share 0.1
+  rolltrace store retain --share 0.5 --dry-run
+  rolltrace store retain --now
+  rolltrace store retain --off""",
 )
 def retain(options: Options) -> int:
     from rolltrace.keeper import read_policy, write_policy
@@ -64,7 +63,7 @@ def retain(options: Options) -> int:
         return 0
     policy = _with(settings, read_policy(path))
     if policy is None:
-        hint = "set one: rolltrace retain --keep errors,extremes --share 0.1"
+        hint = "set one: rolltrace store retain --keep errors,extremes --share 0.1"
         options.report({"policy": None}, f"no policy: everything is kept; {hint}")
         return 0
     with working("finding what would be removed"):

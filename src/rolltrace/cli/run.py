@@ -7,7 +7,6 @@ and tracebacks are those of the program alone. When a Python program ends, one l
 
 from __future__ import annotations
 
-import argparse
 import os
 import secrets
 import shutil
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from rolltrace.cli.command import argument, command, option
+from rolltrace.cli.command import WORDS, argument, command, option
 from rolltrace.cli.options import Options
 from rolltrace.cli.output import plain, warn
 from rolltrace.errors import ConfigError
@@ -49,10 +48,9 @@ class _Program(NamedTuple):
     option("--project P", "what the work is called"),
     option("--experiment E", "what this experiment is called: the script or module"),
     option("--store S", "the store folder; ROLLTRACE_STORE or ~/.rolltrace if not given"),
-    option("-m MODULE", "a module, as python -m", dest="module", nargs=argparse.REMAINDER),
-    argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="a script and its arguments"),
-    usage="rolltrace run [--project P] [--experiment E] [--store S]\n"
-    "                     (SCRIPT | -m MODULE | -- COMMAND) ...",
+    option("-m", "the program is a module, as of python -m", dest="is_module"),
+    argument("program", "a script and its arguments", "(SCRIPT | -m MODULE | -- COMMAND) ...", nargs=-1),
+    context_settings={"allow_interspersed_args": False},
     epilog=_EXAMPLES,
 )
 def run(options: Options) -> int:
@@ -71,16 +69,16 @@ def run(options: Options) -> int:
 
 
 def _program(options: Options) -> _Program:
-    if options.module is not None:
-        if not options.module:
+    words: list[str] = options.program
+    if options.is_module:
+        if not words:
             options.usage_error("-m needs the name of a module")
-        rest = options.program  # argparse ends a remainder at `--`
-        return _Program([sys.executable, "-m", *options.module, *rest], options.module[0])
-    words = options.program
-    if words[:1] == ["--"]:
-        if not words[1:]:
+        return _Program([sys.executable, "-m", *words], words[0])
+    before = options.context.meta[WORDS][: -len(words) or None]
+    if before[-1:] == ("--",):
+        if not words:
             options.usage_error("-- needs a command after it")
-        return _Program(words[1:], None)
+        return _Program(words, None)
     if not words:
         options.usage_error("name a script, a module with -m, or a command after --")
     script = words[0]

@@ -10,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+import click
+
 from rolltrace._address import address_in
 from rolltrace.cli.command import Declaration, argument, command, option
-from rolltrace.cli.options import STORE, Options, store_after
+from rolltrace.cli.options import STORE, STORE_OPTION, Options, find_store
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError
 
@@ -32,12 +34,13 @@ _PROXY_EXAMPLES = """examples:
 _COLLECT_EXAMPLES = """examples:
   rolltrace collect --project math --experiment run-1
   OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 python agent.py"""
+_FILE = click.Path(path_type=Path)
 _HOST = option("--host HOST", "address to listen on (default: 127.0.0.1)", default="127.0.0.1")
 _TOKEN = option("--token TOKEN", "token to require (default: none on 127.0.0.1, else a random one)")
 
 
 def _port(default: str) -> Declaration:
-    return option("--port PORT", f"port to listen on (default: {default})", type=int)
+    return option("--port PORT", f"port to listen on (default: {default})", type=click.INT)
 
 
 @command(
@@ -46,25 +49,25 @@ def _port(default: str) -> Declaration:
     "sends nothing anywhere, and writes nothing but the labels and notes that people give. When it listens on more "
     "than this machine's own address, it requires a token, which is part of the printed link.",
     argument(
-        "stores", nargs="*", metavar="STORE",
-        help="the store folder, or several to see side by side (default: ROLLTRACE_STORE, or ~/.rolltrace)",
+        "stores", "the store folder, or several to see side by side (default: ROLLTRACE_STORE, or ~/.rolltrace)",
+        "STORE", nargs=-1, type=click.Path(),
     ),
-    store_after("stores"),
+    STORE_OPTION,
     _port("7655, or any free one"),
     _HOST,
     _TOKEN,
     option(
         "--allow-host NAME",
         "also accept this host name, such as a proxy's (NAME:PORT if its port is not the usual one)",
-        action="append", default=[],
+        multiple=True,
     ),
     option(
         "--root-path PATH",
         "path under which a proxy serves this, if the proxy passes it on (most take it off, and need no option)",
         default="",
     ),
-    option("--certfile FILE", "certificate for HTTPS, in PEM format", type=Path),
-    option("--keyfile FILE", "its private key (default: also in --certfile)", type=Path),
+    option("--certfile FILE", "certificate for HTTPS, in PEM format", type=_FILE),
+    option("--keyfile FILE", "its private key (default: also in --certfile)", type=_FILE),
     option("--read-only", "no labels and notes can be written in the pages"),
     option(
         "--labels NAMES", "labels that the keys 1 to 9 give (default: good,bad,hack); a browser may have others set up"
@@ -113,7 +116,7 @@ def view(options: Options) -> int:
     _port("7656, or any free one"),
     _HOST,
     _TOKEN,
-    option("--allow-host NAME", "also accept this host name", action="append", default=[]),
+    option("--allow-host NAME", "also accept this host name", multiple=True),
     option(
         "--key-from VARIABLE",
         "environment variable with the key of the upstream, for agents that show none or their context instead",
@@ -121,7 +124,7 @@ def view(options: Options) -> int:
     option("--enrich", "ask the upstream (vLLM, SGLang) for token ids, logprobs and usage too; agents do not see them"),
     option("--project P", "what the work is called"),
     option("--experiment E", "what this experiment is called (default: proxy)"),
-    option("--store S", "the store folder; ROLLTRACE_STORE or ~/.rolltrace if not given"),
+    STORE,
     epilog=_PROXY_EXAMPLES,
 )
 def proxy(options: Options) -> int:
@@ -161,7 +164,9 @@ def proxy(options: Options) -> int:
     "senders must show a token.",
     STORE,
     _HOST,
-    option("--port PORT", f"port to listen on (default: {_OTLP_PORT}; 0: any free)", type=int, default=_OTLP_PORT),
+    option(
+        "--port PORT", f"port to listen on (default: {_OTLP_PORT}; 0: any free)", type=click.INT, default=_OTLP_PORT
+    ),
     _TOKEN,
     option("--project NAME", "for spans that name none (default: collected)", default="collected"),
     option("--experiment NAME", "for spans that name none (default: otlp)", default="otlp"),
@@ -194,11 +199,8 @@ def collect(options: Options) -> int:
 
 
 def _stores(options: Options) -> list[Path]:
-    named = options.stores or [None]
-    if options.stores and options.store_option is not None:
-        named = [*options.stores, options.store_option]
-        options.store_option = None
-    stores = [Options(**{**vars(options), "store": each}).store_path(may_be_empty=True) for each in named]
+    named = [*options.stores, *([options.store] if options.store else [])] or [None]
+    stores = [find_store(each, may_be_empty=True) for each in named]
     return list(dict.fromkeys(store.resolve() for store in stores)) if len(stores) > 1 else stores
 
 

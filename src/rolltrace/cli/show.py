@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from rolltrace._amounts import ago, counted, duration, number
-from rolltrace.cli.command import argument, command, one_of, option
-from rolltrace.cli.options import JSON, STORE, Options
+from rolltrace.cli.command import command, one_of, option
+from rolltrace.cli.options import COORDINATES, IDS, JSON, STORE_AFTER_IDS, STORE_OPTION, Options
 from rolltrace.cli.output import (
     cut,
     json_line,
@@ -23,10 +24,10 @@ from rolltrace.cli.output import (
     working,
 )  # fmt: skip
 from rolltrace.cli.show_transitions import print_transitions
-from rolltrace.errors import ConfigError
+from rolltrace.errors import ConfigError, NotFoundError
 
 if TYPE_CHECKING:
-    from rolltrace.query import Op, OpTokens, Score, Trajectory
+    from rolltrace.query import Op, OpTokens, Score, Store, Trajectory
 
 _LINES = 12
 """How much of a message is shown without --full."""
@@ -41,6 +42,7 @@ _HISTORY = 5
 _ROLE_COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _EXAMPLES = """examples:
   rolltrace show 3f2a1b2c                  a prefix of an id is enough
+  rolltrace show --step 12 --sample 3 --rollout 0
   rolltrace show 3f2a1b2c --conversation --full | less
   rolltrace show 3f2a1b2c runs/store --json | jq .reward"""
 
@@ -48,25 +50,28 @@ _EXAMPLES = """examples:
 @command(
     "show one trajectory",
     "Show one trajectory: its coordinates and scores, the tree of its ops, its conversation.",
-    argument("id", help="the id of the trajectory, or a prefix of it"),
-    STORE,
+    IDS,
+    COORDINATES,
+    STORE_OPTION,
+    STORE_AFTER_IDS,
     one_of(
         option("--ops", "the tree of ops only; with --json, one line per op"),
         option("--conversation", "the conversation only; with --json, a line per message"),
         option("--tokens", "the tokens of every model call; with --json, a line per call"),
         option("--transitions", "the environment steps only; with --json, a line per step"),
     ),
-    option("--seen-by TURN", "the conversation as the model call of this turn saw it, from 0", type=int),
+    option("--seen-by TURN", "the conversation as the model call of this turn saw it, from 0", type=click.INT),
     option("--full", "do not cut long values; tracebacks of ops too"),
     JSON,
     epilog=_EXAMPLES,
 )
 def show(options: Options) -> int:
-    if Path(options.id).is_dir() and options.store is not None and not Path(options.store).is_dir():
-        raise ConfigError(f"the id comes first: rolltrace show {options.store} {options.id}")
+    options.check_ids()
+    if len(options.ids) + bool(options.coordinates) != 1:
+        options.usage_error("name one trajectory: by its id, or by --step, --sample and --rollout")
     store = options.open_store()
     with working(f"reading {store.path}"):
-        trajectory = store.trajectory(options.id)
+        trajectory = store.trajectory(options.ids[0] if options.ids else _find_id(store, options))
     if options.json:
         _print_json(trajectory, options)
         return 0
@@ -92,6 +97,19 @@ def show(options: Options) -> int:
         elif not trajectory.tokens:
             print("  none")
     return 0
+
+
+def _find_id(store: Store, options: Options) -> str:
+    """The only trajectory that has these coordinates."""
+    listing = store.trajectories(**options.coordinates)
+    rows = listing.rows()
+    if not rows:
+        raise NotFoundError(listing.why_empty())
+    if len(rows) > 1:
+        missing = [f"--{name}" for name in ("step", "sample", "rollout") if getattr(options, name) is None]
+        how = f"add {' or '.join(missing or ['--train, --validate', '--experiment'])}, or see: rolltrace ls"
+        raise ConfigError(f"{len(rows)} trajectories are meant, and one is shown: {how}")
+    return str(rows[0]["trajectory_id"])
 
 
 def _print_json(trajectory: Trajectory, options: Options) -> None:

@@ -33,7 +33,7 @@ examples:
     "ask with SQL",
     "Run one SELECT (DuckDB SQL) over the views of a store, read-only. Tables and CSV show control characters as "
     "\\x1b, and CSV puts a quote before text that a spreadsheet would take for a formula; --json is exact.",
-    argument("query", metavar="SELECT", nargs="?", help="the statement, in quotes"),
+    argument("query", "the statement, in quotes", "SELECT", required=False),
     STORE,
     option("--timeout TIME", "give up after this time, such as 30s or 5m (default: never)"),
     option("--memory SIZE", "use at most this much, such as 4GiB (default: half of all)"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import age_sec, counted, size
-from rolltrace.cli.command import command, group, option
+from rolltrace.cli.command import command, option, section
 from rolltrace.cli.options import EXPERIMENT, JSON, PROJECT, STORE, WHERE, Options, tell_of_runs_not_meant
 from rolltrace.cli.output import plain, progress, warn
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
@@ -36,7 +36,7 @@ more: rolltrace docs backends"""
     "be repeated. Exit code 3 if the backend refused some.",
     STORE,
     option("--to BACKEND", "such as mlflow, weave, trackio or otlp", required=True),
-    group(
+    section(
         "which trajectories", PROJECT, EXPERIMENT, WHERE,
         option("--since STEP|AGE", "from this step on, or ended within 30m, 12h, 7d, ..."),
         option("--again", "also resend what the backend has; it is replaced"),

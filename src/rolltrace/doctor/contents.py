@@ -93,7 +93,7 @@ def check_tables(store: Path) -> Iterator[Finding]:
     for path in filter(None, (find_torn_entry(address.folder / schema.name / LOG) for schema in TABLE_SCHEMAS)):
         bad += 1
         what = "the newest entry of a log is incomplete, as a power cut leaves it; its rows are still in the journals"
-        yield Finding("problem", "tables", what, str(path), command("drain --once", store))
+        yield Finding("problem", "tables", what, str(path), command("store drain --once", store))
     for path, why in opened(store).damaged(thorough=True):
         if store / "journal" in path.parents or journal_folder(store) in path.parents:
             continue  # the check of journals names these
@@ -232,7 +232,9 @@ def check_disk(store: Path) -> Iterator[Finding]:
     waiting = sum(find_waiting(store).values())
     what = f"{size(free)} free, {size(waiting)} to drain"
     if free < max(_ENOUGH_FREE_BYTES, waiting):
-        yield Finding("problem", "disk", what, str(store), f"df -h {shlex.quote(str(store))}; rolltrace prune --help")
+        yield Finding(
+            "problem", "disk", what, str(store), f"df -h {shlex.quote(str(store))}; rolltrace store prune --help"
+        )
     else:
         yield Finding("ok", "disk", what)
 

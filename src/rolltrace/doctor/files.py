@@ -39,7 +39,9 @@ def check_format(store: Path) -> Iterator[Finding]:
         return
     if not page.exists():
         if any(store.glob("*/_delta_log")):
-            yield Finding("problem", "format", "the version is missing", str(page), command("drain --once", store))
+            yield Finding(
+                "problem", "format", "the version is missing", str(page), command("store drain --once", store)
+            )
         elif journal_files(store):
             yield Finding("ok", "format", "nothing has been drained yet")
         else:
@@ -174,15 +176,19 @@ def check_journals(store: Path) -> Iterator[Finding]:
         what = f"{counted(count, 'finished journal file')} and no drainer is running"
         if folder != here:
             what = f"{counted(count, 'journal file')} of another host, which a drainer on that host drains"
-            gone = command(f"drain --host {shlex.quote(folder.name)}", store)
+            gone = command(f"store drain --host {shlex.quote(folder.name)}", store)
             yield Finding("note", "journals", what, str(folder), f"if that host is gone: {gone}")
         elif running is False:
-            yield Finding("problem", "journals", what, str(folder), command("drain --once", store))
+            yield Finding("problem", "journals", what, str(folder), command("store drain --once", store))
     for host, undrained in undrained_elsewhere(store):
         files = "journal files" if undrained.files is None else counted(undrained.files, "journal file")
         what = f"{files} of another host on a disk of its own, not drained as of {ago(undrained.time_ns)}"
         yield Finding(
-            "note", "journals", what, f"{host}: {undrained.folder}", f"on {host}: {command('drain --once', store)}"
+            "note",
+            "journals",
+            what,
+            f"{host}: {undrained.folder}",
+            f"on {host}: {command('store drain --once', store)}",
         )
 
 
@@ -218,7 +224,7 @@ def check_leftovers(store: Path) -> Iterator[Finding]:
     for path in hidden_files(TableStore(address_in(store))):
         has_problem = True
         what = "an unfinished data file of a process that was killed"
-        yield Finding("problem", "leftovers", what, str(path), command("compact", store))
+        yield Finding("problem", "leftovers", what, str(path), command("store compact", store))
     if not has_problem:
         yield Finding("ok", "leftovers", "none")
 

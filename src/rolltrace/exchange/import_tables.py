@@ -81,7 +81,7 @@ class ImportTables:
             self._store.prepare()  # not before there is something to keep: a failed import leaves no empty store
             last = max(self._store.table(schema.name).position(name) for schema in TABLE_SCHEMAS)
             if last >= 0:
-                # What was deleted since (`rolltrace rm`) is brought again.
+                # What was deleted since (`rolltrace store rm`) is brought again.
                 if self._store.position(content) == last and _find_ids(rows) <= self._stored:
                     return
                 self._remove_imported(rows)

@@ -82,7 +82,7 @@ def choose_place(store: Path, journals: Path) -> Path:
         if any(path.suffix == ".seg" for folder in own_folders(store) for path in _entries(folder)):
             raise StoreError(
                 f"the journals of the store {str(store)!r} are in {str(journal_folder(store))!r} on this host, and not "
-                f"all drained; drain them first: rolltrace drain --once {store}"
+                f"all drained; drain them first: rolltrace store drain --once {store}"
             )
         key = os.urandom(4).hex()
         folder = journals / f"{store.name}-{key}"

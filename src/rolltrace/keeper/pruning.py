@@ -1,5 +1,4 @@
-"""What `rolltrace prune` and `rolltrace rm` take, and what that would cost: looked up first, so that somebody can say
-no.
+"""What `rolltrace store prune` and `rm` take, and what that would cost: looked up first, so that somebody can say no.
 
 Filters mean what they mean in a listing: of each step the newest run, unless they ask about runs. Age and size are
 about all runs.
@@ -31,7 +30,7 @@ class Foreseen(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What `rolltrace prune` would do, for somebody to agree to."""
+    """What `rolltrace store prune` would do, for somebody to agree to."""
 
     chosen: dict[Place, set[str]]
     """The trajectories of groups that lose their payloads."""
@@ -65,7 +64,7 @@ def plan_pruning(
 
 
 class Removal(NamedTuple):
-    """What `rolltrace rm` would delete."""
+    """What `rolltrace store rm` would delete."""
 
     chosen: dict[Place, set[str]]
     whole: dict[str, str]

@@ -76,7 +76,7 @@ class Backlog:
         elif left and waits:
             raise StoreError(
                 f"{size(left)} of journals are not in the tables of the store {address_in(self._store).url!r} yet, and "
-                f"an answer would lack them; drain it first, with: rolltrace drain "
+                f"an answer would lack them; drain it first, with: rolltrace store drain "
                 f"{shlex.quote(address_in(self._store).url)}"
             )
 

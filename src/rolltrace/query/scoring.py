@@ -140,7 +140,7 @@ def label_body(
     """
     _check("the name of a label", name, LONGEST_NAME)
     if name in _NO_LABELS:
-        raise ConfigError(f"{name!r} is a score of the training, not a label; use `rolltrace score`")
+        raise ConfigError(f"{name!r} is a score of the training, not a label; use `rolltrace label ID --score`")
     author = login_name() if author is None else author
     _check("an author", author, LONGEST_NAME)
     if value is not None:

@@ -38,7 +38,7 @@ was said is in the conversation."""
 _MOST_IMAGE_BYTES = 64 << 20
 _WHAT = (
     f"a page shows one trajectory, one group of at most {MOST_OF_A_GROUP}, or a comparison of 2 to "
-    f"{api.MOST_COMPARED}; on the command line: --trajectory ID ..., or --step N --sample INDEX"
+    f"{api.MOST_COMPARED}; on the command line: their ids, or --step N --sample INDEX"
 )
 _GROUP = ("project", "experiment", "step", "validate", "sample_index", "run")
 

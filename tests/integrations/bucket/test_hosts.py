@@ -46,7 +46,7 @@ def test_four_hosts_at_once(shared: str, s3: Proxy, tmp_path: Path) -> None:
     try:
         answers = [json.loads(process.communicate()[0]) for process in recording]
         for host, environment in environments.items():
-            drain = command(host, "-m", "rolltrace", "drain", "--once", shared)
+            drain = command(host, "-m", "rolltrace", "store", "drain", "--once", shared)
             subprocess.run(drain, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     finally:
         homes = (

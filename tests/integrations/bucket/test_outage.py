@@ -48,7 +48,7 @@ def test_a_request_that_fails_now_and_then_costs_nothing(address: str, s3: Proxy
 
     s3.plan = plan
     for _ in range(5):
-        said = run("drain", "--once", address, check=False, **s3.environment)
+        said = run("store", "drain", "--once", address, check=False, **s3.environment)
         if not said:
             break
     assert not said
@@ -60,7 +60,7 @@ def test_a_request_that_fails_now_and_then_costs_nothing(address: str, s3: Proxy
 def test_an_outage_delays_and_whoever_asks_is_told(address: str, s3: Proxy, fault: str) -> None:
     record(address)
     s3.plan = lambda method, path: fault
-    for words in (("drain", "--once"), ("ls",)):
+    for words in (("store", "drain", "--once"), ("ls",)):
         said = run(*words, address, check=False, **s3.environment)
         assert f"the store '{address}'" in said
         assert "Traceback" not in said
@@ -102,7 +102,7 @@ def test_a_drainer_that_is_killed_leaves_nothing_out_and_nothing_twice(address: 
     drainers.append(start_drainer(address, s3, "--once"))
     assert drainers[0].wait() == -signal.SIGKILL
     record(address, host="b")
-    run("drain", "--once", address)
+    run("store", "drain", "--once", address)
     check(address, times=2)
 
 

@@ -44,7 +44,7 @@ def test_what_was_recorded_is_read_on_another_machine(
 ) -> None:
     assert record(address) == {"trajectories": COUNT, "loaded": [], "losses": {}}
     assert objects() == []  # the rollout process knows nothing of the bucket
-    run("drain", "--once", address)
+    run("store", "drain", "--once", address)
     another_home(monkeypatch, tmp_path)
 
     with rolltrace.open(address) as store:
@@ -69,14 +69,14 @@ def test_a_late_score_reaches_a_step_that_is_settled(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(address)
-    run("drain", "--once", address)
-    run("compact", address)
+    run("store", "drain", "--once", address)
+    run("store", "compact", address)
     another_home(monkeypatch, tmp_path)
     with rolltrace.open(address) as store:
         (row,) = store.trajectories(step=1, where="sample_index = 'a-2' and rollout_n = 1").rows()
     run("score", row["trajectory_id"], "reward", "0.875", address)
     run("label", row["trajectory_id"], "good", "--store", address)
-    run("drain", "--once", address)
+    run("store", "drain", "--once", address)
     with rolltrace.open(address) as store:
         (row,) = store.trajectories(where="label = 'good'").rows()
         assert row["reward"] == 0.875
@@ -86,9 +86,9 @@ def test_a_late_score_reaches_a_step_that_is_settled(
 def test_compaction_leaves_one_file_per_step(address: str, objects: Objects) -> None:
     for host in ("a", "b"):
         record(address, host=host)
-        run("drain", "--once", address)
+        run("store", "drain", "--once", address)
     before = rows(address)
-    run("compact", address)
+    run("store", "compact", address)
     assert rows(address) == before
     files = TableStore(address_in(home_folder(address))).files("trajectories")
     assert sorted(file.place.step or 0 for file in files) == [0, 1]
@@ -98,8 +98,8 @@ def test_compaction_leaves_one_file_per_step(address: str, objects: Objects) -> 
 def test_a_deleted_experiment_leaves_no_bytes(address: str, objects: Objects) -> None:
     record(address, "first")
     record(address, "second")
-    run("drain", "--once", address)
-    run("compact", address)
+    run("store", "drain", "--once", address)
+    run("store", "compact", address)
     kept = rows(address, "second")
     assert "deleted" in run("rm", "--experiment", "first", "--yes", address)
     assert not [name for name in objects() if "bucket-first" in name]
@@ -110,8 +110,8 @@ def test_a_deleted_experiment_leaves_no_bytes(address: str, objects: Objects) ->
 
 def test_vacuum_removes_what_no_version_has(address: str, objects: Objects) -> None:
     record(address)
-    run("drain", "--once", address)
-    run("compact", address)
+    run("store", "drain", "--once", address)
+    run("store", "compact", address)
     tables = TableStore(address_in(home_folder(address)))
     leftovers = [name for name in objects() if "/batch-" in name]
     assert leftovers
@@ -129,14 +129,14 @@ def rows(address: str, experiment: str = "first") -> list[tuple[object, ...]]:
 
 def test_a_choice_of_what_pass_means_is_shared(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(address)
-    run("drain", "--once", address)
+    run("store", "drain", "--once", address)
     with rolltrace.open(address) as store:
         store.set_pass(threshold=0.25)
     another_home(monkeypatch, tmp_path)
     with rolltrace.open(address) as store:
         assert [each.rule.text for each in store.pass_meanings()] == ["reward >= 0.25"]
     record(address, host="b")  # of the same run: it does not choose again
-    run("drain", "--once", address)
+    run("store", "drain", "--once", address)
     with rolltrace.open(address) as store:
         assert [each.rule.text for each in store.pass_meanings()] == ["reward >= 0.25"]
 
@@ -160,7 +160,7 @@ def test_the_viewer_shows_it(address: str) -> None:
     from rolltrace.view import access_for, application
 
     record(address)
-    run("drain", "--once", address)
+    run("store", "drain", "--once", address)
     app = application(home_folder(address), access_for("127.0.0.1", 7655, None))
     with TestClient(app, base_url="http://127.0.0.1:7655") as browser:
         assert browser.get("/api/status").json()["store_path"] == address
@@ -184,7 +184,7 @@ def test_what_is_recorded_for_a_missing_bucket_waits(moto: int, s3: Proxy) -> No
 
     name = f"later-{os.getpid()}"
     record(f"s3://{name}/store")
-    assert "there is no such bucket" in run("drain", "--once", f"s3://{name}/store", check=False)
+    assert "there is no such bucket" in run("store", "drain", "--once", f"s3://{name}/store", check=False)
     client(moto).create_bucket(Bucket=name)
     assert len(rows(f"s3://{name}/store")) == COUNT
 

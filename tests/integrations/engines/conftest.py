@@ -48,7 +48,9 @@ def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(demo, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=plain)
     store = folder / "rolltrace-demo"
     kill_keepers(store)
-    subprocess.run([sys.executable, "-m", "rolltrace", "compact", str(store)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "rolltrace", "store", "compact", str(store)], check=True, stdout=subprocess.DEVNULL
+    )
     return store
 
 
