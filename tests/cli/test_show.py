@@ -167,10 +167,25 @@ def test_an_id_that_is_none_is_one_line(written: tuple[Path, str], capsys: pytes
         assert said.err[:-1].isprintable()
 
 
-def test_store_before_id_is_explained(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_store_may_stand_before_the_id(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     store, name = written
-    assert main(["show", str(store), name]) == 1
-    assert f"the id comes first: rolltrace show {name} {store}" in capsys.readouterr().err
+    assert main(["show", str(store), name]) == 0
+    assert name in capsys.readouterr().out
+
+
+def test_coordinates_name_a_trajectory(stepped: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    store, name = stepped
+    assert main(["show", "--step", "3", "--sample", "7", "--json", str(store)]) == 0
+    assert json.loads(capsys.readouterr().out)["trajectory_id"] == name
+    assert main(["show", "--step", "4", "--sample", "7", str(store)]) == 1
+    assert capsys.readouterr().err.startswith("rolltrace: ")
+
+
+def test_coordinates_of_several_say_what_to_add(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["show", str(written[0])])
+    assert stopped.value.code == 2
+    assert "by its id, or by --step, --sample and --rollout" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -310,7 +310,7 @@ def run(*words: object) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         code = main([str(word) for word in words])
-    assert code == 0 or words[0] in ("doctor", "journal"), f"{words[0]} gave {code}"
+    assert code == 0 or "doctor" in words or "journal" in words, f"{words[0]} gave {code}"
     return out.getvalue()
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Declaration = Sequence[click.Parameter]
 _TYPES = {"N": click.INT, "X": click.FLOAT}
 """What the name of a value says about it."""
+PATH = click.Path(readable=False)
+"""Completes as a path; what is wrong with it, the command says."""
 _PATHS = ("STORE", "FILE", "PATH", "FOLDER")
 WORDS = "rolltrace.words"
 """Of a context's meta: the words of the command line that belong to the command."""
@@ -190,7 +192,7 @@ def option(form: str, help: str | None = None, *, dest: str | None = None, **set
     *names, last = words
     name, _, value = last.partition(" ")
     if value:
-        kind = _TYPES.get(value) or (click.Path() if value in _PATHS else click.STRING)
+        kind = _TYPES.get(value) or (PATH if value in _PATHS else click.STRING)
         settings = {"metavar": value, "type": kind, **settings}
     else:
         settings = {"is_flag": True, **settings}

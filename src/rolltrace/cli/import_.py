@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rolltrace._amounts import counted
-from rolltrace.cli.command import Command, Group, StoreWord, argument, option
+from rolltrace.cli.command import PATH, Command, Group, StoreWord, argument, option
 from rolltrace.cli.options import JSON, STORE_OPTION, Options
 from rolltrace.cli.output import plain, progress, warn
 from rolltrace.errors import ConfigError
@@ -58,7 +58,7 @@ def _format(name: str, help: str) -> Command:
             argument(
                 "paths",
                 "files, or folders of them; without --store, of several the last is the store if it is a folder or a "
-                "new name without an ending", "FILE... [STORE]", nargs=-1, required=True, type=click.Path(),
+                "new name without an ending", "FILE... [STORE]", nargs=-1, required=True, type=PATH,
             ),
             STORE_OPTION,
             StoreWord("paths", _find_store),

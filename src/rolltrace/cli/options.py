@@ -19,7 +19,7 @@ import click
 
 from rolltrace._address import is_address
 from rolltrace._amounts import counted, size
-from rolltrace.cli.command import Declaration, StoreWord, argument, one_of, option, section
+from rolltrace.cli.command import PATH, Declaration, StoreWord, argument, one_of, option, section
 from rolltrace.cli.output import json_line, plain, warn
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.files import check_store, read_problem, write_problem
@@ -77,14 +77,14 @@ def order(example: str) -> Declaration:
 
 STORE_OPTION = option("--store STORE", _DEFAULT_STORE, dest="store_option")
 STORE = [
-    *argument("store", _DEFAULT_STORE, required=False, type=click.Path()),
+    *argument("store", _DEFAULT_STORE, required=False, type=PATH),
     *option("--store STORE", "the same, as an option", dest="store_option"),
 ]
 """The store as the last argument, or as `--store`."""
 
 
 def _find_no_id(words: Sequence[str]) -> int | None:
-    return next((at for at, word in enumerate(words) if IS_ID.fullmatch(word.lower()) is None), None)
+    return next((at for at in reversed(range(len(words))) if IS_ID.fullmatch(words[at].lower()) is None), None)
 
 
 STORE_AFTER_IDS = StoreWord("ids", _find_no_id)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import click
 
 from rolltrace._address import address_in
-from rolltrace.cli.command import Declaration, argument, command, option
+from rolltrace.cli.command import PATH, Declaration, argument, command, option
 from rolltrace.cli.options import STORE, STORE_OPTION, Options, find_store
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError
@@ -34,7 +34,7 @@ _PROXY_EXAMPLES = """examples:
 _COLLECT_EXAMPLES = """examples:
   rolltrace collect --project math --experiment run-1
   OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 python agent.py"""
-_FILE = click.Path(path_type=Path)
+_FILE = click.Path(readable=False, path_type=Path)
 _HOST = option("--host HOST", "address to listen on (default: 127.0.0.1)", default="127.0.0.1")
 _TOKEN = option("--token TOKEN", "token to require (default: none on 127.0.0.1, else a random one)")
 
@@ -50,7 +50,7 @@ def _port(default: str) -> Declaration:
     "than this machine's own address, it requires a token, which is part of the printed link.",
     argument(
         "stores", "the store folder, or several to see side by side (default: ROLLTRACE_STORE, or ~/.rolltrace)",
-        "STORE", nargs=-1, type=click.Path(),
+        "STORE", nargs=-1, type=PATH,
     ),
     STORE_OPTION,
     _port("7655, or any free one"),

@@ -66,7 +66,6 @@ _EXAMPLES = """examples:
     epilog=_EXAMPLES,
 )
 def show(options: Options) -> int:
-    options.check_ids()
     if len(options.ids) + bool(options.coordinates) != 1:
         options.usage_error("name one trajectory: by its id, or by --step, --sample and --rollout")
     store = options.open_store()
