@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rolltrace import _runtime
-from rolltrace.capture import Recorder
 from rolltrace.settings import Settings
 
 
@@ -55,8 +54,8 @@ class RolloutTraceConfig:
         return cls.get_instance().backend
 
     @classmethod
-    def get_client(cls) -> Recorder | None:
-        """The recorder that ops write to; None when tracing is off."""
+    def get_client(cls) -> object | None:
+        """Return the object that ops are recorded with, whose insides are rolltrace's own; None when tracing is off."""
         runtime = _runtime.active()
         return runtime.recorder if runtime is not None else None
 

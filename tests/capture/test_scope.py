@@ -16,7 +16,7 @@ def test_a_scope_is_left_as_it_was_found(traced: Recording) -> None:
             assert scope.current.get() is inner
         assert scope.current.get() is outer
     assert scope.current.get() is None
-    assert seen[0].trajectory is inner
+    assert seen[0]._trajectory is inner
 
 
 def test_to_leave_in_another_context_changes_nothing(traced: Recording) -> None:

@@ -226,3 +226,10 @@ async def test_a_silent_task_does_not_silence_its_neighbour(traced: Recording) -
 
     await asyncio.gather(*map(rollout, range(4)))
     assert {op.coordinates.rollout_n for op in traced.ops} == {0, 2}
+
+
+def test_a_handle_says_in_text_which_trajectory_it_is(traced: Recording) -> None:
+    with rollout_trace_attr(sample_index="gsm8k/7", step=3, rollout_n=0) as handle:
+        assert repr(handle) == f"TrajectoryHandle({handle.id!r}, step=3, sample_index='gsm8k/7', rollout_n=0)"
+    with rollout_trace_attr(trace=False) as silent:
+        assert repr(silent) == "TrajectoryHandle(not traced)"

@@ -78,7 +78,7 @@ def test_in_a_trajectory_the_first_is_its_own_and_others_are_branches(traced: Re
     branch = talk.call(user("other"), reply=assistant("2"))
     assert first.place is root
     assert branch.parent == (root.trace_id, 0)
-    assert branch.place.trajectory is not None
-    assert branch.place.trajectory.coordinates == root.coordinates
+    assert branch.place._trajectory is not None
+    assert branch.place._trajectory.coordinates == root.coordinates
     assert talk.call(user("other"), assistant("2"), user("go on")) is branch
     assert talk.call(user("one"), assistant("1"), user("go on")) is first

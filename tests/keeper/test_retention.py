@@ -287,8 +287,8 @@ def test_a_late_score_is_shown_after_the_drop(store: Path) -> None:
     with rolltrace.use_context(context):
         place = rolltrace.capture.scope.current.get()
         assert place is not None
-        assert place.trajectory is not None
-        place.trajectory.reward(7.0)
+        assert place._trajectory is not None
+        place._trajectory.reward(7.0)
     rolltrace.shutdown()
     drain(store)
     assert asked(store).trajectory(row["trajectory_id"]).reward == 7.0

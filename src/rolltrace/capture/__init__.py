@@ -3,7 +3,6 @@
 from rolltrace.capture import scope
 from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
-from rolltrace.capture.batch_row import BatchRow, RowSpan
 from rolltrace.capture.context import context_of, current_context, place_of_context, use_context
 from rolltrace.capture.environment import TracedEnv, trace_env
 from rolltrace.capture.failure import describe_failure, status_of
@@ -15,10 +14,11 @@ from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.sampling import choose_samples, rank_of, sample_text
 from rolltrace.capture.score import score
 from rolltrace.capture.signature import Call
+from rolltrace.capture.span import Span, write_op_end
 from rolltrace.capture.stream import StreamSpan
-from rolltrace.capture.told import ToldTrajectory
-from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
+from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr, write_trajectory_end
 from rolltrace.capture.transition import RolloutTrace, encoded_trace
+from rolltrace.capture.unscoped import BatchRow, ToldTrajectory
 from rolltrace.capture.watch import Converters
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "Converters",
     "Recorder",
     "RolloutTrace",
-    "RowSpan",
     "Sink",
+    "Span",
     "StreamSpan",
     "ToldTrajectory",
     "TraceGroup",
@@ -55,4 +55,6 @@ __all__ = [
     "status_of",
     "trace_env",
     "use_context",
+    "write_op_end",
+    "write_trajectory_end",
 ]

@@ -35,14 +35,14 @@ def current_context() -> str:
     recorder, place = scope.recorder, scope.current.get()
     if recorder is None:
         return ""
-    if place is not None and place.trajectory is None:
+    if place is not None and place._trajectory is None:
         return f"00-{_NO_TRAJECTORY}-{_NO_OP}-00"
     return _context(place, {"settings": _carried(recorder.settings)})
 
 
 def context_of(place: scope.Place) -> str:
     """Where this is, without how to turn tracing on: for who records into the same store already."""
-    handle = place.trajectory
+    handle = place._trajectory
     if handle is None or handle._recorder is None:
         return ""
     return _context(place, {"run": handle.run or handle._recorder.settings.run})
@@ -61,11 +61,11 @@ def _context(place: scope.Place | None, where: dict[str, Any]) -> str:
     import json  # not needed by a rollout in one process
 
     ids = f"{_NO_TRAJECTORY}-{_NO_OP}"
-    if place is not None and place.trajectory is not None:
-        ids = f"{place.trajectory.id}-{place.op_id:016x}"
-        coordinates = decode_coordinates(place.trajectory.coordinates)._asdict()
+    if place is not None and place._trajectory is not None:
+        ids = f"{place._trajectory.id}-{place.op_id:016x}"
+        coordinates = decode_coordinates(place._trajectory.coordinates)._asdict()
         where.update({name: value for name, value in coordinates.items() if value is not None and value is not False})
-        if place.trajectory.is_group:
+        if place._trajectory.is_group:
             where["is_group"] = True
     return f"00-{ids}-01;{json.dumps(where, separators=(',', ':'))}"
 

@@ -34,6 +34,9 @@ class TraceGroup:
         """Whether anything is recorded."""
         return self._handle.traced
 
+    def __repr__(self) -> str:
+        return repr(self._handle).replace("TrajectoryHandle", "TraceGroup", 1)
+
     def tag(self, /, **tags: Any) -> None:
         """Add tags, or change them."""
         self._handle.tag(**tags)

@@ -128,8 +128,9 @@ class Recorder:
         misused(stacklevel=3)
         self.sink.lose(REFUSED_SCORE, step)
 
-    def write(self, record: msgspec.Struct, step: int | None) -> None:
-        self.append(encode_record(record), step)
+    def write(self, record: msgspec.Struct, step: int | None) -> bool:
+        """Encode a record and pass it on; False if it was lost."""
+        return self.append(encode_record(record), step)
 
     def admits(self, begun: TrajectoryHandle, where: Coordinates, inside: TrajectoryHandle | None) -> bool:
         """Whether this trajectory is within the limit of its step. All rollouts of a sample share the answer."""

@@ -22,13 +22,13 @@ class Place(Protocol):
     """What encloses an op: it belongs to a trajectory and is itself an op, or 0 if it is none."""
 
     @property
-    def trajectory(self) -> TrajectoryHandle | None: ...
+    def _trajectory(self) -> TrajectoryHandle | None: ...
     @property
     def op_id(self) -> int: ...
 
 
 class _Muted:
-    trajectory = None
+    _trajectory = None
     op_id = 0
 
 

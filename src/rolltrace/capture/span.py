@@ -17,7 +17,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe_failure, status_of
-from rolltrace.record import NOTHING, Error, OpKind, Status, clean_text, encode_record
+from rolltrace.record import NOTHING, Error, Status, clean_text, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -34,11 +34,21 @@ class Span:
     """One traced call that is going on."""
 
     __slots__ = (
-        "_end_tick", "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id",
-        "parent_id", "tokenizer", "trajectory",
+        "_end_tick",
+        "_generation",
+        "_inputs",
+        "_recorder",
+        "_start_ns",
+        "_start_tick",
+        "_token",
+        "_trajectory",
+        "call",
+        "op_id",
+        "parent_id",
+        "tokenizer",
     )  # fmt: skip
 
-    trajectory: TrajectoryHandle
+    _trajectory: TrajectoryHandle
     op_id: int
     parent_id: int
     _inputs: Raw
@@ -58,10 +68,10 @@ class Span:
             if recorder is None or place is scope.MUTED:
                 return
             if place is None:
-                self.trajectory = trajectory = _without_coordinates(recorder)
+                self._trajectory = trajectory = _without_coordinates(recorder)
                 self.parent_id = parent_id = 0
             else:
-                self.trajectory = trajectory = place.trajectory  # type: ignore[assignment]
+                self._trajectory = trajectory = place._trajectory  # type: ignore[assignment]
                 self.parent_id = parent_id = place.op_id
             try:
                 inputs: Any = call.bind(args, kwargs)
@@ -152,11 +162,11 @@ class Span:
             tokenizer = None if recorder.tokenizers is None else self.tokenizer
             thread = "" if get_ident() == _main_thread else _thread_name()
             write_op_end(
-                recorder, self.trajectory, self.op_id, self.parent_id, call.name, call.kind, start_ns, end_ns,
+                recorder, self._trajectory, self.op_id, self.parent_id, call.name, call.kind, start_ns, end_ns,
                 status, error, inputs, outputs, thread, "" if tokenizer is None else tokenizer.mark,
             )  # fmt: skip
             if tokenizer is not None and tokenizer.decode is not None and recorder.tokenizers is not None:
-                recorder.tokenizers.decode(tokenizer.decode, self.trajectory, self.op_id, inputs, outputs)
+                recorder.tokenizers.decode(tokenizer.decode, self._trajectory, self.op_id, inputs, outputs)
         except Exception:
             caught("op end")
 
@@ -167,22 +177,22 @@ def write_op_end(
     op_id: int,
     parent_id: int,
     name: str,
-    kind: OpKind,
+    kind: str,
     start_ns: int,
     end_ns: int,
-    status: Status,
+    status: str,
     error: Error | None,
     inputs: Raw,
     outputs: Raw,
     thread: str = "",
     tokenizer: str = "",
-) -> None:
-    """Write the record of an op that is over: the one place that does."""
+) -> bool:
+    """Write the record of an op that is over: the one place that does. False if it was lost."""
     record = (
         "op_end", trajectory.trace_id, trajectory.coordinates, op_id, parent_id, name, kind, start_ns, end_ns,
         status, error, inputs, outputs, thread, tokenizer,
     )  # fmt: skip
-    recorder.append(encode_record(record), trajectory.step)
+    return recorder.append(encode_record(record), trajectory.step)
 
 
 def _thread_name() -> str:

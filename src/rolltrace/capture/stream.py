@@ -89,7 +89,7 @@ class StreamSpan(Span):
         if recorder is None or self._items_written == len(self._items):
             return
         try:
-            trajectory, call = self.trajectory, self.call
+            trajectory, call = self._trajectory, self.call
             inputs = NOTHING if self._items_written else self._inputs
             new, self._items_written = self._items[self._items_written :], len(self._items)
             start = OpStart(

@@ -17,12 +17,14 @@ from rolltrace.capture.transition import amendment_body, plain_number, transitio
 from rolltrace.errors import ConfigError
 from rolltrace.record import (
     Coordinates,
+    Error,
     Event,
     SampleIndex,
     TrajectoryEnd,
     TrajectoryStart,
     clean_text,
     coordinate,
+    decode_coordinates,
     encode_record,
     score_body,
     whole,
@@ -92,8 +94,15 @@ class TrajectoryHandle:
         """That of the op it was begun in."""
 
     @property
-    def trajectory(self) -> TrajectoryHandle:
+    def _trajectory(self) -> TrajectoryHandle:
         return self
+
+    def __repr__(self) -> str:
+        if self._recorder is None:
+            return "TrajectoryHandle(not traced)"
+        where = decode_coordinates(self.coordinates)._asdict().items()
+        given = (f", {name}={value!r}" for name, value in where if value is not None and value is not False)
+        return f"TrajectoryHandle({self.id!r}{''.join(given)})"
 
     @property
     def trajectory_id(self) -> str:
@@ -232,7 +241,7 @@ class TrajectoryHandle:
 
     def _write(self, recorder: Recorder, event: str, body: Raw) -> None:
         place = scope.current.get()
-        op_id = place.op_id if place is not None and place.trajectory is self else 0
+        op_id = place.op_id if place is not None and place._trajectory is self else 0
         time_ns = recorder.tick_ns() + self.wall_offset_ns
         if event == "reward":
             time_ns = recorder.score_ns(time_ns)
@@ -241,6 +250,34 @@ class TrajectoryHandle:
 
 UNTRACED = TrajectoryHandle(None)
 """The handle where nothing is recorded."""
+
+
+def write_trajectory_start(recorder: Recorder, handle: TrajectoryHandle, name: str, start_ns: int) -> None:
+    """Write that a trajectory begins."""
+    tags = Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS
+    record = TrajectoryStart(
+        handle.trace_id, handle.coordinates, name, start_ns, handle.parent_trace_id, handle.parent_id, tags,
+        handle.is_group, handle.run,
+    )  # fmt: skip
+    recorder.write(record, handle.step)
+
+
+def write_trajectory_end(
+    recorder: Recorder,
+    handle: TrajectoryHandle,
+    name: str,
+    start_ns: int,
+    end_ns: int,
+    status: str,
+    error: Error | None = None,
+) -> bool:
+    """Write that a trajectory is over; False if that was lost."""
+    tags = Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS
+    record = TrajectoryEnd(
+        handle.trace_id, handle.coordinates, name, start_ns, end_ns, status, error, handle.parent_trace_id,
+        handle.parent_id, tags, handle.is_group, handle.run,
+    )  # fmt: skip
+    return recorder.write(record, handle.step)
 
 
 class rollout_trace_attr:
@@ -308,34 +345,22 @@ class rollout_trace_attr:
             bool(_understood("validate", validate, bool, "true or false")),
         )
         handle = TrajectoryHandle(recorder, where, self.trajectory_id, is_group=self._is_group)
-        if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
+        if not recorder.admits(handle, where, None if outer is None else outer._trajectory):
             return None
         if self._tags:
             warn_of_misspelt(self._tags, where)
             handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
-        if outer is not None and outer.trajectory is not None:
-            if not outer.trajectory.is_group:
-                handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
-            handle.run = outer.trajectory.run
+        if outer is not None and outer._trajectory is not None:
+            if not outer._trajectory.is_group:
+                handle.parent_trace_id, handle.parent_id = outer._trajectory.trace_id, outer.op_id
+            handle.run = outer._trajectory.run
             handle.tokenizer = getattr(outer, "tokenizer", None)
-            handle.wall_offset_ns = outer.trajectory.wall_offset_ns
+            handle.wall_offset_ns = outer._trajectory.wall_offset_ns
         self._generation = recorder.generation
         self._start_tick = recorder.tick_ns()
         self._start_ns = self._start_tick + handle.wall_offset_ns
         self._name = clean_text(self._name if isinstance(self._name, str) else str(self._name))
-        tags = Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS
-        record = TrajectoryStart(
-            handle.trace_id,
-            handle.coordinates,
-            self._name,
-            self._start_ns,
-            handle.parent_trace_id,
-            handle.parent_id,
-            tags,
-            handle.is_group,
-            handle.run,
-        )
-        recorder.write(record, handle.step)
+        write_trajectory_start(recorder, handle, self._name, self._start_ns)
         self._handle = handle
         return handle
 
@@ -351,21 +376,8 @@ class rollout_trace_attr:
             return
         try:
             end_ns = self._start_ns + recorder.tick_ns() - self._start_tick
-            record = TrajectoryEnd(
-                handle.trace_id,
-                handle.coordinates,
-                self._name,
-                self._start_ns,
-                end_ns,
-                status_of(failure),
-                None if failure is None else describe_failure(failure),
-                handle.parent_trace_id,
-                handle.parent_id,
-                Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,
-                handle.is_group,
-                handle.run,
-            )
-            recorder.write(record, handle.step)
+            error = None if failure is None else describe_failure(failure)
+            write_trajectory_end(recorder, handle, self._name, self._start_ns, end_ns, status_of(failure), error)
             recorder.trajectory_ended()
         except Exception:
             caught("trajectory end")

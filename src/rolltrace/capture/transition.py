@@ -70,21 +70,22 @@ class RolloutTrace:
         self._taken: dict[str, Raw] = {}
         recorder = scope.recorder
         if recorder is not None and scope.current.get() is not scope.MUTED:
-            self.encoded(recorder)
-
-    def encoded(self, recorder: Recorder) -> dict[str, Raw]:
-        """Every field in bytes; what was given while tracing was off is encoded now."""
-        for name, value in list(self._live.items()):
-            try:
-                self._taken[name] = Raw(recorder.snapshot(value))
-            except Exception:
-                self._taken[name] = NOTHING
-                caught("transition")
-            self._live.pop(name, None)
-        return self._taken
+            encode_trace(self, recorder)
 
     def __repr__(self) -> str:
         return f"RolloutTrace({', '.join(f'{name}=...' for name in (*self._taken, *self._live))})"
+
+
+def encode_trace(trace: RolloutTrace, recorder: Recorder) -> dict[str, Raw]:
+    """Every field of a trace in bytes; what was given while tracing was off is encoded now."""
+    for name, value in list(trace._live.items()):
+        try:
+            trace._taken[name] = Raw(recorder.snapshot(value))
+        except Exception:
+            trace._taken[name] = NOTHING
+            caught("transition")
+        trace._live.pop(name, None)
+    return trace._taken
 
 
 def encoded_trace(fields: dict[str, Raw]) -> RolloutTrace:
@@ -98,7 +99,7 @@ def transition_body(recorder: Recorder, trace: Any, fields: Mapping[str, Any]) -
     """The body of a transition event. Each value is encoded on its own, so that no limit can cut the body itself."""
     parts = {name: Raw(recorder.snapshot(value)) for name, value in fields.items() if value is not None}
     if isinstance(trace, RolloutTrace):
-        parts["trace"] = Raw(encode_record(trace.encoded(recorder)))
+        parts["trace"] = Raw(encode_record(encode_trace(trace, recorder)))
     else:
         parts["trace"] = Raw(recorder.snapshot(trace))
     return Raw(encode_record(parts))

@@ -50,8 +50,8 @@ class Watch:
     def trajectory(self, recorder: Recorder, *, first: bool) -> TrajectoryHandle:
         """The one around this call; outside of any, one of the episode's own, so that nothing is lost."""
         place = scope.current.get()
-        if place is not None and place.trajectory is not None:
-            return place.trajectory
+        if place is not None and place._trajectory is not None:
+            return place._trajectory
         if first or self._own is None or self._own.recorder is not recorder:
             self.end_episode(None)
             self._own = _Episode(self, recorder)

@@ -65,7 +65,7 @@ class Conversation:
 
     def _describe(self, recorder: Recorder) -> None:
         """Write the trajectory down as it is now. It may have more turns: the newest end counts."""
-        handle = self.place.trajectory
+        handle = self.place._trajectory
         if handle is None:
             return
         trace_id, parent_id = self.parent or (None, 0)

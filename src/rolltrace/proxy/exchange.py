@@ -127,7 +127,7 @@ class Exchange:
     def _lose_answer(self) -> None:
         recorder = scope.recorder
         if recorder is not None and self._op is not None:
-            recorder.sink.lose(ANSWER_TOO_LARGE, self._op.trajectory.step)
+            recorder.sink.lose(ANSWER_TOO_LARGE, self._op._trajectory.step)
 
     def _read(self, copy: _Copy, response: Response) -> None:
         if self._op is None or not self._op.is_open:

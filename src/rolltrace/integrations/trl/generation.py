@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import rolltrace
-from rolltrace.capture import BatchRow, RowSpan
+from rolltrace.capture import BatchRow, Span
 from rolltrace.integrations.trl.coordinates import BatchPosition, coordinates_of
 
 _NOT_COLUMNS = frozenset({"prompt", "completion", "completion_ids"})
@@ -28,7 +28,7 @@ class TrlPolicy:
 class EndedTurn(NamedTuple):
     """A turn of one row that is over, before it is known as a message."""
 
-    span: RowSpan
+    span: Span
     at: int
     """Where it stands in these lists, in which TRL itself cuts what is too long."""
     ids: list[list[int]]
@@ -70,7 +70,7 @@ class Generation:
         """These are the prompts, now that environments were reset."""
         self._prompts = prompts
 
-    def begin_turn(self, prompt_ids: Sequence[Any]) -> list[tuple[int, RowSpan]]:
+    def begin_turn(self, prompt_ids: Sequence[Any]) -> list[tuple[int, Span]]:
         """All rows, or those with results of tools, are about to be continued."""
         self.settle()
         rows: Iterable[int] = range(len(self.rows))
@@ -81,19 +81,19 @@ class Generation:
             begun.append((row, self._begin(row, "generate", {**self._conversation(row), "prompt_ids": ids})))
         return begun
 
-    def end_turn(self, begun: Sequence[tuple[int, RowSpan]], result: Any) -> None:
+    def end_turn(self, begun: Sequence[tuple[int, Span]], result: Any) -> None:
         for _, span in begun:
             span.stop()
         ids, logprobs = result if isinstance(result, tuple) else (result, None)  # RLOO has no logprobs
         for at, (row, span) in enumerate(begun):
             self._turns[row] = EndedTurn(span, at, ids, logprobs, None, len(ids[at]), {})
 
-    def begin_rollouts(self, prompts: Sequence[Any]) -> list[tuple[int, RowSpan]]:
+    def begin_rollouts(self, prompts: Sequence[Any]) -> list[tuple[int, Span]]:
         """A rollout function of the user's is about to do all of it."""
         self._prompts = prompts
         return [(row, self._begin(row, "rollout_func", self._conversation(row))) for row in range(len(prompts))]
 
-    def end_rollouts(self, begun: Sequence[tuple[int, RowSpan]], output: Mapping[str, Any]) -> None:
+    def end_rollouts(self, begun: Sequence[tuple[int, Span]], output: Mapping[str, Any]) -> None:
         for _, span in begun:
             span.stop()
         ids, prompt_ids = output["completion_ids"], output["prompt_ids"]
@@ -138,9 +138,9 @@ class Generation:
             return
         turns, self._turns = self._turns, {}
         for row, turn in turns.items():
-            turn.span.gave(self._outputs(turn, completions[row]))
+            turn.span.returned(self._outputs(turn, completions[row]))
 
-    def begin_rewards(self, inputs: Sequence[Mapping[str, Any]], completions: Sequence[Any]) -> list[RowSpan]:
+    def begin_rewards(self, inputs: Sequence[Mapping[str, Any]], completions: Sequence[Any]) -> list[Span]:
         self.settle(completions)
         names = [name for name in inputs[0] if name not in _NOT_COLUMNS]
         return [
@@ -148,7 +148,7 @@ class Generation:
             for row, columns in zip(self.rows, inputs)
         ]
 
-    def end_rewards(self, spans: Sequence[RowSpan], gathered: Any) -> None:
+    def end_rewards(self, spans: Sequence[Span], gathered: Any) -> None:
         """The rewards of all ranks, one column per function."""
         for span in spans:
             span.stop()
@@ -161,7 +161,7 @@ class Generation:
         ):
             terms = dict(zip(names, values))
             logged = {name: column[at] for name, column in extra.items() if len(column) == len(self.rows)}
-            span.gave({"rewards": terms, **({"log_extra": logged} if logged else {})})
+            span.returned({"rewards": terms, **({"log_extra": logged} if logged else {})})
             if all(value != value for value in values):
                 total = float("nan")  # no function had anything to say of it
             row.handle.reward(total, terms=terms)
@@ -178,7 +178,7 @@ class Generation:
         for row in self.rows:
             row.close(failure)
 
-    def _begin(self, row: int, name: str, inputs: Any) -> RowSpan:
+    def _begin(self, row: int, name: str, inputs: Any) -> Span:
         return self.rows[row].begin(name, "llm", inputs, self._policy)
 
     def _conversation(self, row: int) -> dict[str, Any]:
