@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from rolltrace.view.limits import FREE_GUESSES, GUESSES_SEC, MOST_ADDRESSES, MOST_SLOWED
+from rolltrace.view.limits import FREE_GUESSES, GUESSES_SEC, MAX_ADDRESSES, MAX_SLOWED
 from rolltrace.view.security import Guesses
 
 TOKEN = "a-token-of-some-length"
@@ -23,10 +23,10 @@ def test_guesses_at_once_are_refused_and_the_right_token_is_answered(demo_store:
         return client.get("/api/status", headers={"Authorization": f"Bearer {number}"}).status_code
 
     assert [guess(number) for number in range(FREE_GUESSES)] == [401] * FREE_GUESSES
-    with ThreadPoolExecutor(3 * MOST_SLOWED) as threads:
-        statuses = list(threads.map(guess, range(3 * MOST_SLOWED)))
+    with ThreadPoolExecutor(3 * MAX_SLOWED) as threads:
+        statuses = list(threads.map(guess, range(3 * MAX_SLOWED)))
     assert set(statuses) == {401, 429}
-    assert statuses.count(401) <= 2 * MOST_SLOWED
+    assert statuses.count(401) <= 2 * MAX_SLOWED
     assert client.get("/api/status", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert client.get("/api/status").status_code == 401  # shows none, and so is no guess
 
@@ -45,6 +45,6 @@ def test_one_address_does_not_slow_down_another_and_is_forgiven_after_a_while() 
 
 def test_few_addresses_are_remembered() -> None:
     guesses = Guesses(lambda: 0.0)
-    for number in range(3 * MOST_ADDRESSES):
+    for number in range(3 * MAX_ADDRESSES):
         guesses.wrong(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(guesses._wrong) == MOST_ADDRESSES
+    assert len(guesses._wrong) == MAX_ADDRESSES

@@ -7,7 +7,7 @@ import socket
 import httpx
 import pytest
 
-from rolltrace.view.limits import MOST_BODY_BYTES, MOST_HEAD_BYTES
+from rolltrace.view.limits import MAX_BODY_BYTES, MAX_HEAD_BYTES
 
 
 def sent(client: httpx.Client, data: bytes) -> bytes:
@@ -65,14 +65,14 @@ def test_an_upgrade_is_not_made(client: httpx.Client) -> None:
 
 
 def test_a_head_is_bounded_also_when_it_arrives_at_once(client: httpx.Client) -> None:
-    answer = client.get("/api/status", headers={"X-Long": "y" * MOST_HEAD_BYTES})
+    answer = client.get("/api/status", headers={"X-Long": "y" * MAX_HEAD_BYTES})
     assert answer.status_code in (400, 431)
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"Content-Length": str(MOST_BODY_BYTES + 1)}, 413),
+        ({"Content-Length": str(MAX_BODY_BYTES + 1)}, 413),
         ({"Content-Length": "9" * 400}, 400),
         ({"Transfer-Encoding": "chunked"}, 411),
     ],

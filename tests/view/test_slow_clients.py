@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from rolltrace.view.connection import Connection
-from rolltrace.view.limits import MOST_STREAMS
+from rolltrace.view.limits import MAX_STREAMS
 from rolltrace.view.pages import static_files
 from tests.background import eventually
 from tests.view.conftest import serving
@@ -119,11 +119,11 @@ def test_streams_that_nobody_reads_do_not_grow_and_their_number_is_bounded(clien
     held = []
     try:
         statuses = []
-        for _ in range(MOST_STREAMS + 2):
+        for _ in range(MAX_STREAMS + 2):
             held.append(connected(client))
             held[-1].sendall(asked)
             statuses.append(held[-1].recv(12))
-        assert statuses == [b"HTTP/1.1 200"] * MOST_STREAMS + [b"HTTP/1.1 503"] * 2
+        assert statuses == [b"HTTP/1.1 200"] * MAX_STREAMS + [b"HTTP/1.1 503"] * 2
         assert client.get("/api/status").status_code == 200
     finally:
         for connection in held:
@@ -147,7 +147,7 @@ def test_other_requests_are_answered_beside_three_hundred_event_streams(demo_sto
                 assert head.startswith(b"HTTP/1.1 503")
                 assert b"live updates" in head + stream.recv(65536)
                 refused += 1
-        assert refused == 300 - MOST_STREAMS
+        assert refused == 300 - MAX_STREAMS
         with httpx.Client(base_url=client.base_url) as another:
             assert all(is_answered(another) for _ in range(5))
 
@@ -155,8 +155,8 @@ def test_other_requests_are_answered_beside_three_hundred_event_streams(demo_sto
 def test_event_streams_that_are_asked_for_at_the_same_moment_are_counted(client: httpx.Client) -> None:
     request = b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with ExitStack() as streams:
-        connections = [streams.enter_context(connected(client)) for _ in range(MOST_STREAMS + 20)]
+        connections = [streams.enter_context(connected(client)) for _ in range(MAX_STREAMS + 20)]
         for connection in connections:
             connection.sendall(request)
         statuses = [connection.recv(12) for connection in connections]
-        assert sorted(statuses) == [b"HTTP/1.1 200"] * MOST_STREAMS + [b"HTTP/1.1 503"] * 20
+        assert sorted(statuses) == [b"HTTP/1.1 200"] * MAX_STREAMS + [b"HTTP/1.1 503"] * 20

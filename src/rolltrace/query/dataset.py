@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import ConfigError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
 from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning
-from rolltrace.query.groups import group_question, records_of, records_where
+from rolltrace.query.groups import list_groups, records_in
 from rolltrace.query.listing import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES, list_trajectories
 from rolltrace.query.result import IS_INT, Result
-from rolltrace.query.scope import OlderRuns, Scope, choose_runs, conditions_of, pass_meanings, resolve_rule, whole
+from rolltrace.query.scope import Scope, choose_runs, conditions_of, pass_meanings, resolve_rule, whole
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.views import GROUP_COLUMNS, IS_ROLLOUT, rule_text_sql, with_rule
 from rolltrace.record import SampleIndex, score_body
@@ -193,14 +193,10 @@ class Store(SqlStore):
 
         Each reads as a trajectory does, with ops, notes and tags; it is no rollout, and no other answer counts it.
         """
-        conditions, values = conditions_of(
-            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run
-        )
-        records = records_where(self, conditions, values, whole("step", step))
-        if run is not None or all_runs:
-            return records
-        rollouts = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
-        return records_of(records, rollouts)
+        from rolltrace.query.trajectory import read_whole  # whoever lists needs no trajectory
+
+        scope = Scope(project, experiment, step, sample_index, validate, run, all_runs)
+        return [each.trajectory for each in read_whole(self, records_in(self, scope), whole("step", step))]
 
     def groups(
         self,
@@ -236,22 +232,10 @@ class Store(SqlStore):
             FilterError: the filter cannot be understood.
             QueryError: there is no such column to sort by, k is no number of rollouts, or no reward has the term.
         """
-        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
-        conditions, values = conditions_of(
-            "g", step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate
+        scope = Scope(
+            project, experiment, step, sample_index, validate, run, all_runs, where, term=term, threshold=threshold
         )
-        question = group_question(
-            conditions, values, where=where, order=order, limit=limit, rule=rule, k=k, run=run,
-            all_runs=all_runs,
-        )  # fmt: skip
-        only = None if step is None else whole("step", step)
-        answer = self._ask(question.sql, question.parameters, only, plain=only is not None)
-        scope = Scope(project, experiment, step, sample_index, validate, run, all_runs)
-        if question.runs.hides and scope.older_runs(self).trajectories:
-            (row,) = self._ask(question.older_sql, question.older_parameters, only, plain=True)
-            answer.older_runs = OlderRuns(row["n"], row["runs"])
-        answer = self._explained(answer, "groups", scope, question.predicate)
-        return self._paged(answer, limit, 0)
+        return list_groups(self, scope, order=order, limit=limit, k=k)
 
     def history(
         self,

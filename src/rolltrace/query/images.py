@@ -18,7 +18,7 @@ _GREY, _RGB, _PALETTE, _GREY_ALPHA, _RGBA = 0, 2, 3, 4, 6
 _MODES = {"1": (_GREY, 1, 1), "L": (_GREY, 8, 1), "P": (_PALETTE, 8, 1), "RGB": (_RGB, 8, 3), "I;16": (_GREY, 16, 2),
           "LA": (_GREY_ALPHA, 8, 2), "RGBA": (_RGBA, 8, 4), "RGBX": (_RGBA, 8, 4)}  # fmt: skip
 """Mode of Pillow -> colour type and bit depth of PNG, and bytes a pixel."""
-_MOST_PIXELS = 1 << 26
+_MAX_PIXELS = 1 << 26
 _FILES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Media types that a browser shows as they are."""
 
@@ -68,7 +68,7 @@ def _png(name: str, pixels: _Pixels, data: bytes) -> bytes:
         raise QueryError(f"the image {name} is of the mode {mode[:20]!r}, which cannot be shown")
     colour, depth, bytes_a_pixel = _MODES[mode]
     row_bytes = -(-width // 8) if mode == "1" else width * bytes_a_pixel
-    if not 0 < width * height <= _MOST_PIXELS or row_bytes * height != len(data):
+    if not 0 < width * height <= _MAX_PIXELS or row_bytes * height != len(data):
         raise QueryError(f"the image {name} is damaged: {len(data)} bytes for {width} x {height} pixels")
     if mode == "I;16":  # PNG wants the high byte first
         swapped = bytearray(data)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from rolltrace.query.op import Op
     from rolltrace.query.trajectory import Trajectory
 
-_MOST_OPS = 50
-_MOST_CHARS = 400
-_MOST_PAYLOAD_CHARS = 4_000
-_MOST_EXPERIMENTS = 20
+_MAX_OPS = 50
+_MAX_CHARS = 400
+_MAX_PAYLOAD_CHARS = 4_000
+_MAX_EXPERIMENTS = 20
 _MORE = "<p><code>rolltrace.view(...)</code> shows all of it.</p>"
 _EMPTY: tuple[Any, ...] = (None, [], {}, False)
 
 
-def text_html(value: Any, most: int = _MOST_CHARS) -> str:
+def text_html(value: Any, most: int = _MAX_CHARS) -> str:
     """A value as HTML text on one line."""
     text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
     return html.escape(plain_text(text if len(text) <= most else text[: most - 1] + "…"))
@@ -53,7 +53,7 @@ def store_html(store: Store) -> str:
     if not len(experiments):
         return f"{title}<p>no trajectories yet</p>"
     columns = [name for name in experiments.columns if not name.endswith("_ns")]
-    rows = [[row[name] for name in columns] for row in experiments[-_MOST_EXPERIMENTS:]]
+    rows = [[row[name] for name in columns] for row in experiments[-_MAX_EXPERIMENTS:]]
     left_out = len(experiments) - len(rows)
     more = f"<p>{left_out} older experiments are not shown</p>" if left_out else ""
     return f"{title}{table_html(columns, rows)}{more}"
@@ -79,8 +79,8 @@ def op_html(op: Op) -> str:
     parts = [f"<p>{_line(op)}</p>"]
     for label, value in (("inputs", op.inputs), ("outputs", op.outputs)):
         if value is not None:
-            text = json.dumps(bounded(value, total=_MOST_PAYLOAD_CHARS), ensure_ascii=False, indent=1)
-            shown = text if len(text) <= _MOST_PAYLOAD_CHARS else f"{text[:_MOST_PAYLOAD_CHARS]}…"
+            text = json.dumps(bounded(value, total=_MAX_PAYLOAD_CHARS), ensure_ascii=False, indent=1)
+            shown = text if len(text) <= _MAX_PAYLOAD_CHARS else f"{text[:_MAX_PAYLOAD_CHARS]}…"
             lines = "\n".join(plain_text(line) for line in shown.split("\n"))
             parts.append(f"<p>{label}</p><pre>{html.escape(lines)}</pre>")
     children = islice(op.walk(), 1, None)
@@ -121,7 +121,7 @@ def _line(op: Op) -> str:
 
 
 def _tree(ops: Iterable[Op]) -> str:
-    lines = [f"<li>{_line(op)}</li>" for op in islice(ops, _MOST_OPS + 1)]
-    if len(lines) > _MOST_OPS:
-        lines[_MOST_OPS:] = [f"<li>… the first {_MOST_OPS} ops are shown</li>"]
+    lines = [f"<li>{_line(op)}</li>" for op in islice(ops, _MAX_OPS + 1)]
+    if len(lines) > _MAX_OPS:
+        lines[_MAX_OPS:] = [f"<li>… the first {_MAX_OPS} ops are shown</li>"]
     return f"<ol>{''.join(lines)}</ol>" if lines else "<p>no ops</p>"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolltrace.flags import FLAGS
 from rolltrace.query.events import Finding
-from rolltrace.query.groups import records_with_ops
+from rolltrace.query.groups import record_rows, with_ops
 from rolltrace.query.listing import LOST
 from rolltrace.query.model import lists
 from rolltrace.query.model import trajectory as model
@@ -99,7 +99,7 @@ def outline_of(store: Store, trajectory: Trajectory | str) -> model.TrajectoryHe
         children=[each["trajectory_id"] for each in children],
         is_group=of.is_group,
         siblings=[typed(lists.Cell, cell_of(each)) for each in siblings],
-        group_records=records_with_ops(store, _SAME_GROUP, [*key], step) if has_group else [],
+        group_records=with_ops(store, record_rows(store, _SAME_GROUP, key, step), step) if has_group else [],
         over_steps=ask(model.SampleStep, _OVER_STEPS, *at_steps, everywhere=True) if has_group else [],
         elsewhere=same_sample(store, of),
         outline=ops,

@@ -11,7 +11,6 @@ import getpass
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolltrace.drain import Addressee
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.query.result import Result
 from rolltrace.record import Coordinates, clean_text, score_body, target_of
@@ -44,12 +43,16 @@ def addressee(
 
 
 def _addressee_of_row(row: dict[str, Any]) -> Addressee:
+    from rolltrace.drain import Addressee  # whoever only asks who labels are from does not load it
+
     where = Coordinates(*(row[name] for name in Coordinates._fields))
     return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where, row["run"])
 
 
 def _addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
     """That of coordinates, or of an id that the store does not know: then project and experiment are given."""
+    from rolltrace.drain import Addressee
+
     trajectory_id, where = target_of(target)
     homes = _homes(ask, where, project, experiment) or _homes(ask, None, project, experiment)
     if project is not None and experiment is not None:

@@ -455,10 +455,10 @@ def read_whole(
         try:
             inside = [rows_by_id[each] for rows_by_id in events]
             built = _build(row, next(iter(own[each]), None), spans[each], inside, contents, transcripts)
-        except Exception as fault:
+        except Exception as error:
             if on_fault is None:
                 raise
-            on_fault(each, fault)
+            on_fault(each, error)
             continue
         built.__dict__["_store_path"] = store.path
         yield Whole(built, spans[each])

@@ -29,10 +29,10 @@ from rolltrace.view.cache import Answer, Loaded
 from rolltrace.view.stores import Home, Opened, Stores
 from rolltrace.view.writes import Writing
 
-MOST_TOKENS = 50_000
+MAX_TOKENS = 50_000
 """How many tokens are sent at once."""
-MOST_COMPARED = 8
-_MOST_RAW_OPS = 100
+MAX_COMPARED = 8
+_MAX_RAW_OPS = 100
 _OP_RECORD = (
     "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
     "worker", "inputs", "outputs", "prompt_text", "response_text",
@@ -212,7 +212,7 @@ def tokens(asked: Asked) -> told.TokenRange:
     wanted: requests.TokensRequest = asked.arguments
     sequence = asked.loaded.tokens(asked.path["trajectory_id"])
     end = len(sequence) if wanted.end is None else wanted.end
-    return sequence.range(wanted.start, min(end, wanted.start + MOST_TOKENS))
+    return sequence.range(wanted.start, min(end, wanted.start + MAX_TOKENS))
 
 
 def op(asked: Asked) -> told.OpDetail:
@@ -287,11 +287,16 @@ def _earlier(replaced: dict[str, Any]) -> told.Earlier:
 
 
 def raw(asked: Asked) -> Answer:
+    return Answer(json.dumps(whole_record(asked), ensure_ascii=False).encode())
+
+
+def whole_record(asked: Asked) -> Any:
+    """What `raw` answers, as plain values."""
     trajectory = asked.trajectory()
     plain = trajectory.to_dict()
     # Of a list, `bounded` shows the first ones and counts the others: their payloads need not be read.
-    plain["ops"] = [_op_record(each) if at < _MOST_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
-    return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
+    plain["ops"] = [_op_record(each) if at < _MAX_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
+    return bounded(plain, total=1_000_000)
 
 
 def blob(asked: Asked) -> Answer:
@@ -300,16 +305,16 @@ def blob(asked: Asked) -> Answer:
         try:
             image = query.read_image(opened.store, asked.path["hash"])
             return Answer(image.data, image.media_type)
-        except NotFoundError as fault:
-            problem = problem or fault
+        except NotFoundError as error:
+            problem = problem or error
     raise problem or NotFoundError("there is no such image")
 
 
 def compare(asked: Asked) -> Comparison:
     wanted: requests.CompareRequest = asked.arguments
     ids = [each for each in wanted.ids.split(",") if each.strip()]
-    if not 2 <= len(ids) <= MOST_COMPARED:
-        raise QueryError(f"compare two to {MOST_COMPARED} trajectories, not {len(ids)}")
+    if not 2 <= len(ids) <= MAX_COMPARED:
+        raise QueryError(f"compare two to {MAX_COMPARED} trajectories, not {len(ids)}")
     homes = [_home_of(asked, each) for each in ids]
     ids = [each.rpartition(":")[2] for each in ids]
     comparison = query.compare([home.opened().loaded.trajectory(each) for home, each in zip(homes, ids)])
@@ -327,7 +332,7 @@ def _home_of(asked: Asked, trajectory_id: str) -> Home:
 
 def share(asked: Asked) -> Answer:
     from rolltrace.view.export_html import html_of  # they ask the functions above
-    from rolltrace.view.share import MOST_OF_A_GROUP, share_trajectories
+    from rolltrace.view.share import MAX_GROUP_SIZE, share_trajectories
 
     wanted: requests.ShareRequest = asked.arguments
     ids = [each for each in (wanted.ids or "").split(",") if each.strip()]
@@ -336,7 +341,7 @@ def share(asked: Asked) -> Answer:
         raise QueryError(f"a file is about one store, and these trajectories are of {', '.join(stores)}")
     store = next(iter(stores.values())).opened().store if stores else asked.store
     plain_ids = [each.rpartition(":")[2] for each in ids]
-    selection = select(store, trajectory_ids=plain_ids, limit=MOST_OF_A_GROUP + 1, **vars(_scope(wanted)))
+    selection = select(store, trajectory_ids=plain_ids, limit=MAX_GROUP_SIZE + 1, **vars(_scope(wanted)))
     shared = share_trajectories(store, selection.rows, named=bool(ids))
     name = f"rolltrace-{shared.kind}-{shared.trajectory_ids[0][:8]}.html"
     return Answer(html_of(shared).encode(), "text/html; charset=utf-8", filename=name)

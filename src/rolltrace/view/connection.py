@@ -2,7 +2,7 @@
 
 - A request must arrive whole within `RECEIVE_SEC`, its head and its body (slowloris).
 - What was sent must be read within `UNREAD_SEC`: an event stream that nobody reads holds its place no longer.
-- Beyond `MOST_CONNECTIONS`, a connection is closed as soon as it is made.
+- Beyond `MAX_CONNECTIONS`, a connection is closed as soon as it is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rolltrace.view.limits import KEEP_ALIVE_SEC, MOST_CONNECTIONS, RECEIVE_SEC, UNREAD_SEC
+from rolltrace.view.limits import KEEP_ALIVE_SEC, MAX_CONNECTIONS, RECEIVE_SEC, UNREAD_SEC
 
 
 class Connection(H11Protocol):
@@ -22,7 +22,7 @@ class Connection(H11Protocol):
     receive_sec = RECEIVE_SEC
     unread_sec = UNREAD_SEC
     keep_alive_sec = KEEP_ALIVE_SEC
-    most_connections = MOST_CONNECTIONS
+    most_connections = MAX_CONNECTIONS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

@@ -7,15 +7,15 @@ QUICK_SEC, SLOW_SEC = 60.0, 120.0
 machine that trains beside it is no reason to give up."""
 QUERY_MEMORY = "2GB"
 """How much the database may take, for all questions of a lane together."""
-MOST_STREAMS = 32
+MAX_STREAMS = 32
 """Pages that receive live updates at once."""
 STREAM_SEC = 1800.0
 """How long such a page is sent updates before it has to ask again, as browsers do by themselves."""
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 """Open connections; the next one is closed at once."""
-MOST_HEAD_BYTES = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 """The request line and headers of one request."""
-MOST_BODY_BYTES = 1 << 20
+MAX_BODY_BYTES = 1 << 20
 """The body of one request."""
 RECEIVE_SEC = 20.0
 """Until a request has arrived whole, counted from the connection, or from its first byte on a connection kept alive."""
@@ -28,7 +28,7 @@ FREE_GUESSES = 10
 GUESSES_SEC = 60.0
 SLOWED_SEC = 1.0
 """How long each request of such an address waits ..."""
-MOST_SLOWED = 8
+MAX_SLOWED = 8
 """... and how many may wait at once; the rest are refused."""
-MOST_ADDRESSES = 1024
+MAX_ADDRESSES = 1024
 """Addresses whose wrong tokens are remembered."""

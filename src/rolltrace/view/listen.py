@@ -57,8 +57,8 @@ def checked_certificate(certfile: Path, keyfile: Path | None) -> Certificate:
     try:
         # An empty password: without one, OpenSSL would ask for it on the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, "")
-    except (OSError, ValueError) as fault:
-        reason = getattr(fault, "reason", None) or getattr(fault, "strerror", None) or str(fault)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"no certificate and key without a password could be read from {names}: {reason}") from None
     return Certificate(certfile, keyfile)
 
@@ -94,8 +94,8 @@ def listen(host: str, port: int | None, usual: int = DEFAULT_PORT) -> Listening:
     for attempt in (port,) if port is not None else (usual, 0):
         try:
             return _bound(host, attempt)
-        except OSError as fault:
-            problem = fault
+        except OSError as error:
+            problem = error
     at = f"{host}:{port}" if port is not None else host
     hint = "; leave --port out to take any that is free" if port is not None else ""
     raise ConfigError(f"cannot listen on {at}: {problem.strerror or problem}{hint}") from None
@@ -104,8 +104,8 @@ def listen(host: str, port: int | None, usual: int = DEFAULT_PORT) -> Listening:
 def _bound(host: str, port: int) -> Listening:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as fault:
-        raise OSError(f"host name cannot be resolved ({fault.strerror})") from None
+    except socket.gaierror as error:
+        raise OSError(f"host name cannot be resolved ({error.strerror})") from None
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -130,15 +130,15 @@ def server_of(
     import uvicorn
 
     from rolltrace.view.connection import Connection
-    from rolltrace.view.limits import MOST_HEAD_BYTES
+    from rolltrace.view.limits import MAX_HEAD_BYTES
     from rolltrace.view.server import application
     from rolltrace.view.writes import USUAL
 
     config = uvicorn.Config(
         application(stores, access, writing or USUAL, root_path),
-        # A client's malformed request is not worth a line; our own faults have a logger of their own.
+        # A client's malformed request is not worth a line; our own errors have a logger of their own.
         log_level="error", access_log=False, server_header=False, lifespan="on", http=Connection, ws="none",
-        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
         ssl_certfile=None if certificate is None else certificate.certfile,
         ssl_keyfile=None if certificate is None or certificate.keyfile is None else certificate.keyfile,

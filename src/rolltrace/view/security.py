@@ -31,10 +31,10 @@ from rolltrace.query.model.store import Problem
 from rolltrace.view.limits import (
     FREE_GUESSES,
     GUESSES_SEC,
-    MOST_ADDRESSES,
-    MOST_BODY_BYTES,
-    MOST_HEAD_BYTES,
-    MOST_SLOWED,
+    MAX_ADDRESSES,
+    MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
+    MAX_SLOWED,
     SLOWED_SEC,
 )
 from rolltrace.view.listen import is_loopback
@@ -120,7 +120,7 @@ class Guesses:
         times.append(self._clock())
         del times[:-FREE_GUESSES]
         self._wrong.move_to_end(address)
-        while len(self._wrong) > MOST_ADDRESSES:
+        while len(self._wrong) > MAX_ADDRESSES:
             self._wrong.popitem(last=False)
 
     def is_slowed(self, client: str) -> bool:
@@ -132,7 +132,7 @@ class Guesses:
         if not self.is_slowed(client):
             return True
         address = _network(client)
-        if self._waiting.get(address, 0) >= MOST_SLOWED:
+        if self._waiting.get(address, 0) >= MAX_SLOWED:
             return False
         self._waiting[address] = self._waiting.get(address, 0) + 1
         try:
@@ -247,15 +247,15 @@ class Guard:
 
 def _size_refusal(scope: Scope, headers: Headers) -> Response | None:
     head = len(scope["query_string"]) + len(scope["path"]) + sum(len(name) + len(value) for name, value in headers.raw)
-    if head > MOST_HEAD_BYTES:
-        return _problem(431, "too_large", f"the head of a request has at most {MOST_HEAD_BYTES:,} bytes, not {head:,}")
+    if head > MAX_HEAD_BYTES:
+        return _problem(431, "too_large", f"the head of a request has at most {MAX_HEAD_BYTES:,} bytes, not {head:,}")
     length = headers.get("content-length", "0")
     if scope["method"] in _READS and (length != "0" or "transfer-encoding" in headers):
         return _problem(400, "bad_request", f"a {scope['method']} request has no body")
     if "transfer-encoding" in headers:
         return _problem(411, "bad_request", "a body needs its Content-Length")
-    if not length.isdigit() or len(length) > 18 or int(length) > MOST_BODY_BYTES:
-        return _problem(413, "too_large", f"a body has at most {MOST_BODY_BYTES:,} bytes, not {length[:20]}")
+    if not length.isdigit() or len(length) > 18 or int(length) > MAX_BODY_BYTES:
+        return _problem(413, "too_large", f"a body has at most {MAX_BODY_BYTES:,} bytes, not {length[:20]}")
     return None
 
 

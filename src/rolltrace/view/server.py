@@ -25,7 +25,7 @@ from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
 from rolltrace.query.model.store import Passing, Problem, Written
-from rolltrace.view.limits import MOST_STREAMS, STREAM_SEC
+from rolltrace.view.limits import MAX_STREAMS, STREAM_SEC
 from rolltrace.view.pages import INDEX, WithoutPrefix, index_at, relative_root, static_files, takes_gzip
 from rolltrace.view.requests import ENDPOINTS, Endpoint, PassRequest
 from rolltrace.view.security import Access, Guard
@@ -169,8 +169,8 @@ class _Server:
             home = self._named(request)
         except NotFoundError as error:
             return _problem(error)
-        if self._streams >= MOST_STREAMS:
-            detail = f"{MOST_STREAMS} pages wait for live updates already; close some of them, or load this one again"
+        if self._streams >= MAX_STREAMS:
+            detail = f"{MAX_STREAMS} pages wait for live updates already; close some of them, or load this one again"
             # Its connection is closed, too: kept open, those of the refused would be too many for other requests.
             return _json(503, Problem("busy", detail), {"Connection": "close", "Retry-After": "10"})
         self._streams += 1

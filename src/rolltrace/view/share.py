@@ -27,18 +27,18 @@ from rolltrace.view.writes import Writing
 
 Kind = Literal["trajectory", "group", "comparison", "store"]
 LeaveOut = Callable[[str, Exception], None]
-MOST_OF_A_GROUP = 64
+MAX_GROUP_SIZE = 64
 """How many rollouts of a group one file holds."""
-_MOST_EXPERIMENTS = 20
-_MOST_BRANCH_BYTES = 256 << 20
+_MAX_EXPERIMENTS = 20
+_MAX_BRANCH_BYTES = 256 << 20
 """How much there may be of what a payload has beyond its first 50,000 characters, in a file."""
 _MAX_PAYLOAD_BYTES = 4 << 20
 """Of how much payload of a trajectory there is anything: in a long one every prompt repeats the one before it, and what
 was said is in the conversation."""
-_MOST_IMAGE_BYTES = 64 << 20
+_MAX_IMAGE_BYTES = 64 << 20
 _WHAT = (
-    f"a page shows one trajectory, one group of at most {MOST_OF_A_GROUP}, or a comparison of 2 to "
-    f"{api.MOST_COMPARED}; on the command line: their ids, or --step N --sample INDEX"
+    f"a page shows one trajectory, one group of at most {MAX_GROUP_SIZE}, or a comparison of 2 to "
+    f"{api.MAX_COMPARED}; on the command line: their ids, or --step N --sample INDEX"
 )
 _GROUP = ("project", "experiment", "step", "validate", "sample_index", "run")
 
@@ -77,10 +77,10 @@ def share_trajectories(
     for row in rows:
         try:
             collecting.trajectory(row["trajectory_id"])
-        except Exception as fault:
+        except Exception as error:
             if leave_out is None:
                 raise
-            leave_out(row["trajectory_id"], fault)
+            leave_out(row["trajectory_id"], error)
         else:
             ids.append(row["trajectory_id"])
     if not ids:
@@ -93,7 +93,7 @@ def share_trajectories(
     if kind == "group":
         collecting.group(ids)
         records = collecting.group_records(shared_rows[0])
-    if 2 <= len(ids) <= api.MOST_COMPARED:
+    if 2 <= len(ids) <= api.MAX_COMPARED:
         collecting.comparisons(ids)
     return collecting.shared(kind, shared_rows, records)
 
@@ -111,9 +111,9 @@ def _kind_of(rows: Sequence[Row], named: bool) -> Kind:
     if len(rows) == 1:
         return "trajectory"
     is_group = len({tuple(row[name] for name in _GROUP) for row in rows}) == 1 and rows[0]["sample_index"] is not None
-    if is_group and not named and len(rows) <= MOST_OF_A_GROUP:
+    if is_group and not named and len(rows) <= MAX_GROUP_SIZE:
         return "group"
-    if len(rows) <= api.MOST_COMPARED:
+    if len(rows) <= api.MAX_COMPARED:
         return "comparison"
     raise ConfigError(f"{len(rows)} trajectories were chosen; {_WHAT}")
 
@@ -133,10 +133,10 @@ class _Collecting:
         asked, base = self._asked(trajectory_id=trajectory_id), f"/api/trajectory/{trajectory_id}"
         add = self._archive.add
         # Damage shows here first: nothing of a trajectory is kept before it could be read.
-        head, conversation, raw = api.trajectory(asked), api.conversation(asked), api.raw(asked)
+        head, conversation, raw = api.trajectory(asked), api.conversation(asked), api.whole_record(asked)
         add(base, head)
         add(f"{base}/conversation", conversation)
-        add(f"{base}/raw", msgspec.json.decode(raw.body))
+        add(f"{base}/raw", raw)
         if head.has_transitions:
             add(f"{base}/transitions", api.transitions(asked))
         self._images(conversation.messages)
@@ -158,10 +158,10 @@ class _Collecting:
     def _tokens(self, asked: api.Asked, base: str) -> None:
         start, total = 0, 1
         while start < total:
-            arguments = requests.TokensRequest(start=start, end=start + api.MOST_TOKENS)
+            arguments = requests.TokensRequest(start=start, end=start + api.MAX_TOKENS)
             answer = api.tokens(asked._replace(arguments=arguments))
             self._archive.add(f"{base}/tokens {start}", answer)
-            start, total = start + api.MOST_TOKENS, answer.total
+            start, total = start + api.MAX_TOKENS, answer.total
 
     def _op(self, base: str, op: Op, line: OutlineOp) -> None:
         detail = self._archive.add(base, detail_of(op, line))
@@ -181,7 +181,7 @@ class _Collecting:
                         waiting.append((path, branch))
 
     def _branch(self, question: str, op: Op, part: Literal["inputs", "outputs"], path: list[str | int]) -> Any:
-        if self._branch_bytes > _MOST_BRANCH_BYTES:
+        if self._branch_bytes > _MAX_BRANCH_BYTES:
             self._leave_out("payloads of which only the beginning is in the file")
             return None
         try:
@@ -249,7 +249,7 @@ class _Collecting:
         answer = api.experiments(self._asked())
         answer.rows.sort(key=lambda row: row.last_seen_ns, reverse=True)
         self._archive.add("/api/experiments", answer)
-        for row in answer.rows[:_MOST_EXPERIMENTS]:
+        for row in answer.rows[:_MAX_EXPERIMENTS]:
             self._experiments.append((row.project, row.experiment))
             self._experiment(row.project, row.experiment)
 
@@ -286,7 +286,7 @@ class _Collecting:
         for name in _blobs(messages):
             if self._archive.has_image(name):
                 continue
-            if self._image_bytes > _MOST_IMAGE_BYTES:
+            if self._image_bytes > _MAX_IMAGE_BYTES:
                 self._leave_out("images that are not in the file")
                 continue
             try:

@@ -155,8 +155,8 @@ class Stores:
             try:
                 home.opened().loaded.place(rest)
                 return home
-            except NotFoundError as fault:
-                missing = fault
+            except NotFoundError as error:
+                missing = error
         raise missing
 
     def with_experiment(self, project: str, experiment: str) -> Home:

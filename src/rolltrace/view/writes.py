@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 HEADER, HEADER_VALUE = "x-rolltrace", "write"
-MOST_BYTES = 128 << 10
-_MOST_DIGITS = 20
+MAX_BYTES = 128 << 10
+_MAX_DIGITS = 20
 
 
 class WriteRefused(RolltraceError):
@@ -102,8 +102,8 @@ async def body_of(request: Request, kind: type[T]) -> T:
         ConfigError: it is too long, or not of this type.
     """
     body = await request.body()  # of a bounded length: see view.security
-    if len(body) > MOST_BYTES:
-        raise ConfigError(f"a request that writes has at most {MOST_BYTES >> 10} kB")
+    if len(body) > MAX_BYTES:
+        raise ConfigError(f"a request that writes has at most {MAX_BYTES >> 10} kB")
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -146,6 +146,6 @@ def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> 
 
 
 def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         raise ConfigError(f"an op has a whole number as its id, not {text[:60]!r}")
     return int(text)
