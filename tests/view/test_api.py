@@ -13,8 +13,7 @@ import pytest
 
 import rolltrace
 from rolltrace.capture import Recorder
-from rolltrace.view.requests import ENDPOINTS
-from rolltrace.view.writes import WRITES
+from rolltrace.view.requests import ENDPOINTS, WRITES
 from tests.view.stores import EXPERIMENT, PROJECT
 from tests.view.texts import HOSTILE
 

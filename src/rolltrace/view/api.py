@@ -195,7 +195,7 @@ def conversation(asked: Asked) -> told.Conversation:
 
 
 def message(asked: Asked) -> told.Message:
-    index = _whole(asked.path["index"])
+    index = requests.whole_number(asked.path["index"])
     messages = whole_messages(asked)
     if index >= len(messages):
         raise NotFoundError(f"there is no message {index}; the conversation has {len(messages)}")
@@ -239,7 +239,7 @@ def op_raw(asked: Asked) -> Answer:
 
 
 def _op(asked: Asked) -> Op:
-    op_id = _whole(asked.path["op_id"])
+    op_id = requests.whole_number(asked.path["op_id"])
     op = next((each for each in asked.trajectory().walk() if each.op_id == op_id), None)
     if op is None:
         raise NotFoundError(f"the trajectory has no op {op_id}")
@@ -396,12 +396,6 @@ def _paging(wanted: requests.PageRequest) -> dict[str, Any]:
 def written(where: str | None) -> str | None:
     """What stands in a filter bar; an empty one is no filter."""
     return None if where is None or not where.strip() else where
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise QueryError(f"a whole number is needed, not {text[:60]!r}")
-    return int(text)
 
 
 def answer(name: str, asked: Asked) -> Answer:

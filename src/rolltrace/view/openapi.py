@@ -12,8 +12,8 @@ import msgspec
 from rolltrace.query.model import lists, store, trajectory
 from rolltrace.query.model.store import Problem
 from rolltrace.view import requests
-from rolltrace.view.requests import ENDPOINTS, Endpoint
-from rolltrace.view.writes import HEADER, HEADER_VALUE, WRITES, Write
+from rolltrace.view.requests import ENDPOINTS, WRITES, Endpoint
+from rolltrace.view.writes import HEADER, HEADER_VALUE
 
 _REFERENCE = "#/components/schemas/{name}"
 _KINDS: dict[str, type] = {
@@ -23,15 +23,14 @@ _KINDS: dict[str, type] = {
 
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
-    answers = [each.answer for each in ENDPOINTS if not isinstance(each.answer, str)]
-    answers += [each.answer for each in WRITES]
+    answers = [each.answer for each in (*ENDPOINTS, *WRITES) if not isinstance(each.answer, str)]
     schemas = {**_schemas(*answers, Problem), **_schemas(*(each.request for each in WRITES))}
     return {
         "openapi": "3.1.0",
         "info": {"title": "rolltrace view", "version": "1"},
         "paths": {
             **{each.path: {"get": _operation(each)} for each in ENDPOINTS},
-            **{each.path: {"post": _write_operation(each)} for each in WRITES},
+            **{each.path: {"post": _operation(each)} for each in WRITES},
         },
         "components": {"schemas": schemas},
     }
@@ -39,23 +38,13 @@ def document() -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     content = {endpoint.answer: {}} if isinstance(endpoint.answer, str) else _json(endpoint.answer)
-    return {
-        "operationId": endpoint.name,
-        "summary": endpoint.summary,
-        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint)],
-        "responses": _responses(content),
-    }
-
-
-def _write_operation(write: Write) -> dict[str, Any]:
-    header = {"name": HEADER, "in": "header", "required": True, "schema": {"const": HEADER_VALUE}}
-    return {
-        "operationId": write.name,
-        "summary": write.summary,
-        "parameters": [header],
-        "requestBody": {"required": True, "content": _json(write.request)},
-        "responses": _responses(_json(write.answer)),
-    }
+    about: dict[str, Any] = {"operationId": endpoint.name, "summary": endpoint.summary}
+    if endpoint in WRITES:
+        header = {"name": HEADER, "in": "header", "required": True, "schema": {"const": HEADER_VALUE}}
+        about |= {"parameters": [header], "requestBody": {"required": True, "content": _json(endpoint.request)}}
+    else:
+        about["parameters"] = [*_path_parameters(endpoint.path), *_query_parameters(endpoint)]
+    return {**about, "responses": _responses(content)}
 
 
 def _responses(content: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,22 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from rolltrace.errors import QueryError
 from rolltrace.query.model import lists, store
 from rolltrace.query.model import trajectory as told
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
+
+
+def whole_number(text: str) -> int:
+    """The number of a message or the id of an op, which travel as text.
+
+    Raises:
+        QueryError: it is none.
+    """
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
+        raise QueryError(f"a whole number is needed, not {text[:60]!r}")
+    return int(text)
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
@@ -156,10 +168,10 @@ class JumpRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Endpoint(NamedTuple):
-    """One GET endpoint."""
+    """One endpoint."""
 
     name: str
-    """Of the handler in `view.api`, and the operationId."""
+    """Of the handler in `view.api` if it only reads, and the operationId."""
     path: str
     request: type[Struct]
     answer: type[Struct] | str
@@ -208,3 +220,9 @@ ENDPOINTS = (
     Endpoint("search", "/api/search", SearchRequest, lists.Search, "Where a text occurs"),
     Endpoint("jump", "/api/jump", JumpRequest, lists.Jump, "Where a few letters could lead"),
 )
+"""What is asked with GET."""
+WRITES = (
+    Endpoint("label", "/api/label", LabelRequest, store.Written, "Give labels or a note, or take them back"),
+    Endpoint("pass", "/api/pass", PassRequest, store.Passing, "Store what pass means in an experiment"),
+)
+"""What is asked with POST, its request being the body: see `view.writes`."""

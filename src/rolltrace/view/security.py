@@ -286,9 +286,14 @@ def host_name(header: str) -> str:
     return (match["name"] or match["ipv6"]).lower()
 
 
+def json_response(status: int, answer: msgspec.Struct, headers: dict[str, str] | None = None) -> Response:
+    """An answer that nobody may keep."""
+    headers = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(msgspec.json.encode(answer), status, media_type="application/json", headers=headers)
+
+
 def _problem(status: int, error: str, detail: str, hint: str | None = None) -> Response:
-    body = msgspec.json.encode(Problem(error, detail, hint=hint))
-    return Response(body, status, media_type="application/json", headers={"Cache-Control": "no-store"})
+    return json_response(status, Problem(error, detail, hint=hint))
 
 
 def _no_token(status: int, error: str, detail: str) -> Response:

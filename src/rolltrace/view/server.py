@@ -27,10 +27,10 @@ from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceEr
 from rolltrace.query.model.store import Passing, Problem, Written
 from rolltrace.view.limits import MAX_STREAMS, STREAM_SEC
 from rolltrace.view.pages import INDEX, WithoutPrefix, index_at, relative_root, static_files, takes_gzip
-from rolltrace.view.requests import ENDPOINTS, Endpoint, PassRequest
-from rolltrace.view.security import Access, Guard
+from rolltrace.view.requests import ENDPOINTS, WRITES, Endpoint, LabelRequest, PassRequest
+from rolltrace.view.security import Access, Guard, json_response
 from rolltrace.view.stores import PREFIX, Home, Opened, Stores
-from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels, write_pass
+from rolltrace.view.writes import USUAL, WriteRefused, Writing, body_of, write_labels, write_pass
 
 if TYPE_CHECKING:
     from rolltrace.view import api
@@ -103,7 +103,7 @@ class _Server:
 
         return handle
 
-    def _writer(self, write: Write) -> Callable[[Request], Awaitable[Response]]:
+    def _writer(self, write: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             try:
                 wanted = await body_of(request, write.request)
@@ -113,10 +113,11 @@ class _Server:
                     if isinstance(wanted, PassRequest):
                         home = named or self._stores.with_experiment(wanted.project, wanted.experiment)
                         return write_pass(home.opened().store, self._writing, wanted)
+                    assert isinstance(wanted, LabelRequest)
                     home = named or self._stores.with_trajectory(wanted.trajectory_ids[0])
                     return write_labels(home.opened().store, self._writing, wanted)
 
-                return _json(200, await (named or self._stores.homes[0]).quick.work(save, _left(request)))
+                return json_response(200, await (named or self._stores.homes[0]).quick.work(save, _left(request)))
             except Exception as error:
                 return _problem(error)
 
@@ -159,7 +160,7 @@ class _Server:
         file = self._files.get(path)
         if file is None:
             if _NO_PAGE.match(path):
-                return _json(404, Problem("not_found", f"there is nothing at {path[:200]!r}"))
+                return json_response(404, Problem("not_found", f"there is nothing at {path[:200]!r}"))
             # A page: its address means something to the application in the browser.
             file = index_at(relative_root(request.scope), self._files[INDEX])
         return file.respond(request)
@@ -172,7 +173,7 @@ class _Server:
         if self._streams >= MAX_STREAMS:
             detail = f"{MAX_STREAMS} pages wait for live updates already; close some of them, or load this one again"
             # Its connection is closed, too: kept open, those of the refused would be too many for other requests.
-            return _json(503, Problem("busy", detail), {"Connection": "close", "Retry-After": "10"})
+            return json_response(503, Problem("busy", detail), {"Connection": "close", "Retry-After": "10"})
         self._streams += 1
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return _EventStream(self._updates(home), self._stream_ended, headers)
@@ -310,19 +311,14 @@ def _problem(error: Exception) -> Response:
     if isinstance(error, FilterError):
         from rolltrace.view import api
 
-        return _json(400, Problem("filter", **api.filter_problem(error)))
+        return json_response(400, Problem("filter", **api.filter_problem(error)))
     if isinstance(error, WriteRefused):
-        return _json(403, Problem("read_only", str(error), hint=error.hint))
+        return json_response(403, Problem("read_only", str(error), hint=error.hint))
     for kind, status, name, hint in _PROBLEMS:
         if isinstance(error, kind):
-            return _json(status, Problem(name, str(error), hint=hint))
+            return json_response(status, Problem(name, str(error), hint=hint))
     logger.error("internal error in rolltrace view", exc_info=error)
-    return _json(500, Problem("internal", f"internal error in rolltrace: {type(error).__name__}"))
-
-
-def _json(status: int, answer: msgspec.Struct, headers: dict[str, str] | None = None) -> Response:
-    headers = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(msgspec.json.encode(answer), status, media_type="application/json", headers=headers)
+    return json_response(500, Problem("internal", f"internal error in rolltrace: {type(error).__name__}"))
 
 
 async def _openapi(_: Request) -> Response:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
 from starlette.requests import Request
 
 from rolltrace.errors import ConfigError, RolltraceError
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 HEADER, HEADER_VALUE = "x-rolltrace", "write"
 MAX_BYTES = 128 << 10
-_MAX_DIGITS = 20
 
 
 class WriteRefused(RolltraceError):
@@ -39,22 +37,7 @@ class WriteRefused(RolltraceError):
         """What to type instead."""
 
 
-class Write(NamedTuple):
-    """One POST endpoint."""
-
-    name: str
-    path: str
-    request: type[requests.LabelRequest] | type[requests.PassRequest]
-    """Of its body."""
-    answer: type[Struct]
-    summary: str
-
-
-WRITES = (
-    Write("label", "/api/label", requests.LabelRequest, Written, "Give labels or a note, or take them back"),
-    Write("pass", "/api/pass", requests.PassRequest, Passing, "Store what pass means in an experiment"),
-)
-_PATH = re.compile(rf"(?:/s/[^/]+)?(?:{'|'.join(re.escape(each.path) for each in WRITES)})")
+_PATH = re.compile(rf"(?:/s/[^/]+)?(?:{'|'.join(re.escape(each.path) for each in requests.WRITES)})")
 
 
 class Writing(NamedTuple):
@@ -119,7 +102,7 @@ def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) 
     """
     if (why := writing.refusal(store.path)) is not None:
         raise WriteRefused(why, "rolltrace label ID NAME")
-    op_id = None if wanted.op_id is None else _whole(wanted.op_id)
+    op_id = None if wanted.op_id is None else requests.whole_number(wanted.op_id)
     from rolltrace.query import login_name  # late: see view.stores
 
     author = wanted.author or login_name()
@@ -143,9 +126,3 @@ def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> 
         project=wanted.project, experiment=wanted.experiment, term=wanted.term, threshold=wanted.threshold
     )
     return passing(meaning)
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
-        raise ConfigError(f"an op has a whole number as its id, not {text[:60]!r}")
-    return int(text)

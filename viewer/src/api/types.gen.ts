@@ -659,13 +659,13 @@ export interface components {
          * @description A page of groups.
          */
         Groups: {
-            rows: components["schemas"]["GroupRow"][];
-            totals: components["schemas"]["GroupTotals"];
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
             /** @description Names in the filter that nothing in the store has, most likely misspelt. */
             notices: string[];
+            rows: components["schemas"]["GroupRow"][];
+            totals: components["schemas"]["GroupTotals"];
             passing: components["schemas"]["Passing"][];
         };
         /**
@@ -758,13 +758,13 @@ export interface components {
          * @description A page of trajectories.
          */
         Trajectories: {
-            rows: components["schemas"]["TrajectoryRow"][];
-            total: number;
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
             /** @description Names in the filter that nothing in the store has, most likely misspelt. */
             notices: string[];
+            rows: components["schemas"]["TrajectoryRow"][];
+            total: number;
         };
         /**
          * TrajectoryRow

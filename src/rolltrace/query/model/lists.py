@@ -90,16 +90,21 @@ class GroupTotals(Struct):
     zero_variance_share: float | None
 
 
-class Groups(Struct):
-    """A page of groups."""
+class ListingPage(Struct):
+    """Some rows of a listing."""
 
-    rows: list[GroupRow]
-    totals: GroupTotals
     next: str | None
     """Give it as `after` to get the next page; None on the last."""
     older_runs: OlderRuns
     notices: list[str]
     """Names in the filter that nothing in the store has, most likely misspelt."""
+
+
+class Groups(ListingPage):
+    """A page of groups."""
+
+    rows: list[GroupRow]
+    totals: GroupTotals
     passing: list[Passing]
 
 
@@ -141,16 +146,11 @@ class TrajectoryRow(Struct):
     superseded: bool
 
 
-class Trajectories(Struct):
+class Trajectories(ListingPage):
     """A page of trajectories."""
 
     rows: list[TrajectoryRow]
     total: int
-    next: str | None
-    """Give it as `after` to get the next page; None on the last."""
-    older_runs: OlderRuns
-    notices: list[str]
-    """Names in the filter that nothing in the store has, most likely misspelt."""
 
 
 class Sql(Struct):
