@@ -31,7 +31,7 @@ _MEMBERS = re.compile(r"[^/]+/(?:data\.pkl|data/[^/]+|version|byteorder|\.[^/]+(
 _CODE = re.compile(r"[^/]+/(?:constants\.pkl|code/.*)")
 """What `torch.jit.save` writes besides."""
 _STORAGES = {
-    "DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "BFloat16Storage": "bf16", "LongStorage": "i8",
+    "DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "BFloat16Storage": "bf2", "LongStorage": "i8",
     "IntStorage": "i4", "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "b1",
 }  # fmt: skip
 _FORMATS = {
@@ -142,11 +142,9 @@ class _Reader:
 
 def _unpack(raw: bytes, kind: str, byte_order: str) -> Sequence[Any]:
     """The numbers or texts that these bytes are, by NumPy's name of their type."""
-    if kind == "bf16":  # the upper half of a number of 32 bits
+    if kind == "bf2":  # the upper half of a number of 32 bits
         halves = _unpack(raw, "u2", byte_order)
-        return struct.unpack(
-            f"<{len(halves)}f", b"".join(half.to_bytes(4, "little") for half in (h << 16 for h in halves))
-        )
+        return struct.unpack(f"<{len(halves)}f", b"".join((half << 16).to_bytes(4, "little") for half in halves))
     if kind.startswith("U"):
         size, codec = 4 * int(kind[1:]), "utf-32-le" if byte_order == "<" else "utf-32-be"
         return [raw[at : at + size].decode(codec).rstrip("\0") for at in range(0, len(raw), size)] if size else [""]
@@ -179,12 +177,14 @@ class _Tensor:
     strides: tuple[int, ...]
 
     def tolist(self) -> Any:
-        storage = self.storage
-        numbers = _unpack(storage.reader.storage(storage.key), storage.kind, storage.reader.byte_order)
+        kind, reader = self.storage.kind, self.storage.reader
+        raw, size = reader.storage(self.storage.key), int(kind[-1])
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
-        if 0 not in self.shape and (min(self.offset, *self.strides, 0) < 0 or last >= len(numbers)):
+        if 0 not in self.shape and (min(self.offset, *self.strides, 0) < 0 or last >= len(raw) // size):
             raise Malformed("a tensor has more numbers than are stored")
-        return _nest(numbers, self.offset, self.shape, self.strides)
+        # Many tensors may be parts of one storage.
+        numbers = _unpack(raw[self.offset * size : (last + 1) * size], kind, reader.byte_order)
+        return _nest(numbers, 0, self.shape, self.strides)
 
 
 class _ArrayType:
