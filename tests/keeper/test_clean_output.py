@@ -18,7 +18,7 @@ from rolltrace.keeper import clean_output
 from rolltrace.keeper.clean_output import Cleaner, CleanStream
 from rolltrace.keeper.outbox import Outbox, State
 from rolltrace.keeper.position import REFUSED, Entry
-from rolltrace.keeper.sender_processes import SenderProcesses
+from rolltrace.keeper.senders import Senders
 from rolltrace.tables import note_routes
 from tests.background import eventually, kill_keepers
 from tests.draining import drain
@@ -43,7 +43,7 @@ def test_a_senders_log_and_state_hold_no_password_of_its_url(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://bob:{PASSWORD}@127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20c3dvcmRm")
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["otlp"]})
-    senders, outbox = SenderProcesses(store), Outbox(store, "otlp")
+    senders, outbox = Senders(store), Outbox(store, "otlp")
     senders.wake(news=True)
     try:
         eventually(lambda: outbox.state.last_error or outbox.state.stopped)

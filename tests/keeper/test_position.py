@@ -16,9 +16,8 @@ def ident(number: int) -> str:
 
 def known(found: Position, *numbers: int) -> list[tuple[str | None, int | None, int | None]]:
     """State, records and time of the newest score, for each."""
-    rows = {
-        row["trajectory_id"]: (row["state"], row["records"], row["scored_ns"]) for row in found.entries().to_pylist()
-    }
+    answer = found.ask("SELECT trajectory_id, state, records, scored_ns FROM entries").fetchall()
+    rows = {trajectory_id: tuple(values) for trajectory_id, *values in answer}
     return [rows.get(ident(number), (None, None, None)) for number in numbers]
 
 

@@ -130,7 +130,7 @@ def test_what_is_refused_is_remembered_with_its_reason(outbox: Outbox) -> None:
 
 
 def test_an_outage_leaves_what_went_through_before_it(outbox: Outbox) -> None:
-    trace(40)
+    trace(100)
 
     class Failing(Recorder):
         def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
@@ -141,10 +141,10 @@ def test_an_outage_leaves_what_went_through_before_it(outbox: Outbox) -> None:
     working = sender_of(outbox, backend)
     with pytest.raises(ConnectionError):
         working.send(pending(outbox))
-    assert outbox.position.count(SENT) == len(backend.arrived) == 40 - working.left.total
+    assert outbox.position.count(SENT) == len(backend.arrived) == 100 - working.left.total
     healthy = Recorder()
     sender_of(outbox, healthy).send(pending(outbox))
-    assert len({*backend.arrived, *healthy.arrived}) == len(backend.arrived) + len(healthy.arrived) == 40
+    assert len({*backend.arrived, *healthy.arrived}) == len(backend.arrived) + len(healthy.arrived) == 100
 
 
 def test_one_that_the_backend_chokes_on_does_not_stop_the_others(outbox: Outbox) -> None:
@@ -182,7 +182,7 @@ def test_during_an_outage_nothing_counts_as_refused(outbox: Outbox) -> None:
 
 
 def test_after_an_outage_batches_grow_again(outbox: Outbox) -> None:
-    trace(40)
+    trace(80)
     backend = Recorder()
     backend.down = True
     working = sender_of(outbox, backend)

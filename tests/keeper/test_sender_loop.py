@@ -17,7 +17,7 @@ from rolltrace.keeper import sender_loop
 from rolltrace.keeper.outbox import Outbox, SendingPolicy, State
 from rolltrace.keeper.sender import MAX_TRAJECTORIES
 from rolltrace.keeper.sender_loop import HUNG, Backoff, SenderLoop
-from rolltrace.keeper.sender_processes import STOPPED
+from rolltrace.keeper.senders import STOPPED
 from rolltrace.tables import note_routes
 from tests.background import eventually, kill_keepers
 from tests.draining import drain

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rolltrace._address import address_in
 from rolltrace._amounts import ago, counted, number, size
 from rolltrace.cli.command import command
@@ -111,7 +113,7 @@ def _gather(store: Path, options: Options) -> tuple[dict[str, Any], list[Report]
             for host, each in undrained_elsewhere(store)
         ],
         "drainer_running": drainer_is_running(store),
-        "backends": [report._asdict() for report in sending],
+        "backends": [msgspec.structs.asdict(report) for report in sending],
         "losses": dict(losses),
         "flags": _flags(asked),
         "damaged_files": [str(path) for path in stored.damaged],

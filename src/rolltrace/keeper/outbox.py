@@ -5,28 +5,38 @@
     STORE/outbox/BACKEND/HOST/sent.jsonl     what a host gave it (keeper/position.py)
     STORE/outbox/BACKEND/HOST/state.json     how it goes, for people
     STORE/outbox/BACKEND/HOST/sender.log     what the sender's process and the vendor's library said
-    STORE/outbox/BACKEND/hosts/              which host sends for one that is gone (keeper/sending_hosts.py)
 
-Each host sends what it has recorded, and writes only to its own folder. On one host one sender works at a time, under a
-lock beside its journals. It gives the lock back between rounds, so that `rolltrace sync` gets its turn.
+Each host sends what it has recorded, and writes only to its own folder. Nobody is elected: for a host of which nothing
+was heard for an hour, and for what was imported, the first of those at work sends. Two that do so at the same time
+repeat a batch at most, under the same ids. Of a store on object storage, hosts do not see each other's outboxes: each
+sends its own.
+
+On one host one sender works at a time, under a lock beside its journals. It gives the lock back between rounds, so that
+`rolltrace sync` gets its turn.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import msgspec
 
 from rolltrace._amounts import size_of
 from rolltrace.errors import ConfigError
-from rolltrace.files import file_lock, make_folder, read_page, replace_file
+from rolltrace.files import file_lock, host_tag, make_folder, read_page, replace_file, tag_of
 from rolltrace.journal import journal_folder
 from rolltrace.keeper.clean_output import Cleaner
-from rolltrace.keeper.position import Position
-from rolltrace.keeper.sending_hosts import SendingHosts
+from rolltrace.keeper.position import REFUSED, SENT, Position
 from rolltrace.query import compile_where
 from rolltrace.tables import Route, address_in, outbox_folder, routes, sender_folder
+
+NO_HOST = "none"
+"""Stands for the host of imported trajectories, which no host recorded."""
+_SILENT_SEC = 3600.0
+_AT_WORK_SEC = 120.0
 
 
 class SendingPolicy(msgspec.Struct, frozen=True):
@@ -74,6 +84,12 @@ class State(msgspec.Struct):
     """Why it is not tried again until somebody does something."""
     time_ns: int = 0
 
+    def count(self, position: Position, pending: int, held_back: int) -> None:
+        """Say how much was sent, and how much waits."""
+        self.sent, self.refused = position.count(SENT), position.count(REFUSED)
+        self.reasons = dict(position.reasons.most_common(10))
+        self.bytes_today, self.pending, self.held_back = position.bytes_today, pending, held_back
+
 
 class Outbox:
     """One backend's folder of one store."""
@@ -86,7 +102,6 @@ class Outbox:
         self.cleaner = Cleaner(store)
         self.is_shared = address_in(store).folder is not None
         """Whether other hosts that use the store have this folder too."""
-        self.hosts = SendingHosts(self.folder, is_shared=self.is_shared)
         self.position = Position(self.own_folder / "sent.jsonl", self._of_others, self.cleaner.text)
 
     def _of_others(self) -> list[Path]:
@@ -96,6 +111,29 @@ class Outbox:
     def routes(self) -> set[Route]:
         """The experiments that go to this backend by themselves."""
         return routes(self.store, self.backend)
+
+    def choose_hosts(self, waiting: Mapping[str, int]) -> set[str]:
+        """The hosts whose trajectories this host sends, out of some.
+
+        Args:
+            waiting: The tag of each host that has something to be sent, and the newest time in that.
+        """
+        chosen = waiting.keys() & {host_tag()}
+        if self.is_shared and host_tag() == min({host_tag(), *self.others_at_work()}):
+            heard_of, limit_ns = self.others_at_work(_SILENT_SEC), time.time_ns() - round(_SILENT_SEC * 1e9)
+            for tag, newest_ns in waiting.items():
+                if tag == NO_HOST or (newest_ns < limit_ns and tag not in heard_of):
+                    chosen.add(tag)
+        return chosen
+
+    def others_at_work(self, within_sec: float = _AT_WORK_SEC) -> set[str]:
+        """The tags of the other hosts that have lately written about their sending."""
+        tags = set()
+        for page in self.folder.glob("*/state.json") if self.is_shared else ():
+            with suppress(OSError):
+                if time.time() - page.stat().st_mtime < within_sec:
+                    tags.add(tag_of(page.parent.name))
+        return tags - {host_tag()}
 
     @property
     def policy(self) -> SendingPolicy:
@@ -126,12 +164,10 @@ class Outbox:
 
     @state.setter
     def state(self, state: State) -> None:
-        state.last_error, state.stopped = self.clean(state.last_error), self.clean(state.stopped)
+        state.last_error, state.stopped = (
+            text and self.cleaner.text(text) for text in (state.last_error, state.stopped)
+        )
         self._write(self.own_folder / "state.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
-
-    def clean(self, text: str | None) -> str | None:
-        """What an error said, without the credentials that it quotes."""
-        return None if text is None else self.cleaner.text(text)
 
     def works_again(self) -> None:
         """Take back what the state says of an outage or a wrong key. What waits is counted by whoever sends next."""

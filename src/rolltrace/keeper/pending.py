@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-import duckdb
-
-from rolltrace.files import host_tag
-from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.sending_hosts import NO_HOST
+from rolltrace.keeper.outbox import NO_HOST, Outbox
 from rolltrace.query import Store, survey
 from rolltrace.tables import outboxes
 
@@ -98,11 +93,7 @@ class _Compared(NamedTuple):
 def _compare(store: Store, outbox: Outbox, *, also_sent: bool = False, **conditions: Any) -> list[_Compared]:
     """The trajectories of a survey that the backend does not have as they are now; with `also_sent` all of them."""
     outbox.position.load()
-    surveyed = survey(store, **conditions)
-    with duckdb.connect() as connection:
-        connection.register("surveyed", surveyed)
-        connection.register("entries", outbox.position.entries())
-        rows = connection.execute(_COMPARE, [NO_HOST, also_sent]).fetchall()
+    rows = outbox.position.compare(survey(store, **conditions), _COMPARE, NO_HOST, also_sent)
     return [_Compared(Item(*row[:4]), *row[4:]) for row in rows]
 
 
@@ -110,41 +101,30 @@ def _compare_routed(store: Store, outbox: Outbox) -> list[_Compared]:
     return _compare(store, outbox, places=sorted(outbox.routes()), where=outbox.policy.where)
 
 
-def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
-    """What this host is to send without being asked for: complete trajectories of routed experiments, as the policy
-    says. Takes the place of hosts that are gone.
+def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, any_host: bool = False) -> Pending:
+    """What is to be sent without being asked for: complete trajectories of routed experiments, as the policy says.
 
     Args:
         store, outbox: From where, and to which backend.
         quiet_sec: How long nothing of a trajectory has come before it counts as complete.
+        any_host: What all hosts that share the outbox are to send; otherwise this one, also for hosts that are gone.
     """
     rows = _compare_routed(store, outbox)
-    newest_ns: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for row in rows:
         if row.is_waiting:
-            newest_ns[row.host] = max(row.last_ns, newest_ns.get(row.host, 0))
-    return _count_pending(rows, outbox.hosts.choose(newest_ns), quiet_sec)
-
-
-def routed_anywhere(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
-    """As `routed`, for all hosts together, as far as this one knows what the others have sent."""
-    rows = _compare_routed(store, outbox)
-    return _count_pending(rows, {row.host for row in rows} if outbox.is_shared else {host_tag()}, quiet_sec)
-
-
-def _count_pending(rows: Iterable[_Compared], hosts: set[str], quiet_sec: float) -> Pending:
-    pending, held_back, unsettled, now_ns = Pending([], [], 0, 0), 0, 0, time.time_ns()
+            newest[row.host] = max(row.last_ns, newest.get(row.host, 0))
+    hosts = newest.keys() if any_host and outbox.is_shared else outbox.choose_hosts(newest)
+    pending, unsettled, now_ns = Pending([], [], 0, 0), 0, time.time_ns()
     for row in rows:
-        held_back += row.due == "held"
-        if row.host not in hosts:
-            continue
-        if row.due == "update":
-            pending.update.append(row.item)
-        elif row.due == "send" and row.is_complete(now_ns, quiet_sec):
-            pending.send.append(row.item)
-        else:
-            unsettled += row.due == "send"
-    return pending._replace(held_back=held_back, unsettled=unsettled)
+        if row.host in hosts:
+            if row.due == "update":
+                pending.update.append(row.item)
+            elif row.due == "send" and row.is_complete(now_ns, quiet_sec):
+                pending.send.append(row.item)
+            else:
+                unsettled += row.due == "send"
+    return pending._replace(held_back=sum(row.due == "held" for row in rows), unsettled=unsettled)
 
 
 def asked_for(store: Store, outbox: Outbox, *, again: bool = False, **conditions: Any) -> Pending:
@@ -153,30 +133,25 @@ def asked_for(store: Store, outbox: Outbox, *, again: bool = False, **conditions
     Args:
         store, outbox: From where, and to which backend.
         again: Also what the backend has already, and what another host is sending.
-        **conditions: As in `query.finished.survey`.
+        **conditions: As in `query.survey`.
     """
     rows = [row for row in _compare(store, outbox, also_sent=again, **conditions) if row.wanted]
     if again:
         return Pending([row.item for row in rows], [], 0, 0)
-    others = _sent_by_others(store, outbox)
-    here = [row for row in rows if row.item.trajectory_id not in others]
+    others = outbox.others_at_work()
+    elsewhere = set()
+    if others and outbox.routes():
+        waiting = (row for row in _compare_routed(store, outbox) if row.is_waiting)
+        elsewhere = {row.item.trajectory_id for row in waiting if row.host in others}
+    here = [row for row in rows if row.item.trajectory_id not in elsewhere]
     update = [row.item for row in here if row.due == "update"]
     return Pending([row.item for row in here if row.due != "update"], update, 0, 0, len(rows) - len(here))
 
 
-def _sent_by_others(store: Store, outbox: Outbox) -> set[str]:
-    """The trajectories that other hosts are sending right now, without being asked."""
-    if not outbox.is_shared or not outbox.routes():
-        return set()
-    waiting = [row for row in _compare_routed(store, outbox) if row.is_waiting]
-    others = outbox.hosts.left_to_others({row.host for row in waiting})
-    return {row.item.trajectory_id for row in waiting if row.host in others}
-
-
 def unsent(store: Store) -> set[str]:
     """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
-    trajectory_ids: set[str] = set()
-    for backend in outboxes(store.path):
-        pending = routed_anywhere(store, Outbox(store.path, backend), quiet_sec=0.0)
-        trajectory_ids.update(item.trajectory_id for item in pending.send)
-    return trajectory_ids
+    return {
+        item.trajectory_id
+        for backend in outboxes(store.path)
+        for item in routed(store, Outbox(store.path, backend), quiet_sec=0.0, any_host=True).send
+    }

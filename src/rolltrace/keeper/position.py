@@ -4,7 +4,7 @@
 
 Of what all hosts say of a trajectory, that counts which speaks of the most of it: of more records, then of newer
 scores, then of having been sent, then the last. A line that a kill cut off is as good as never written: what it spoke
-of is sent again, under the same ids. Kept in memory as Arrow columns, because a run has millions of trajectories.
+of is sent again, under the same ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rolltrace.files import make_folder, open_file, open_private
 
@@ -47,15 +46,19 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Sent by `rolltrace sync`, not in the background."""
 
 
-_TYPES = (pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.string(), pa.bool_())
-_SCHEMA = pa.schema([*zip(Entry.__struct_fields__, _TYPES), ("is_own", pa.bool_())])
-_decode, _encode = msgspec.json.Decoder(Entry).decode, msgspec.json.Encoder().encode
-_NEWEST = """
-SELECT trajectory_id, unnest(arg_max(
-    {'state': state, 'records': records, 'scored_ns': scored_ns, 'reason': reason, 'by_hand': by_hand,
-     'is_own': is_own}, (records, scored_ns, state = 'sent', number)))
-FROM (SELECT *, row_number() OVER () AS number FROM lines) GROUP BY trajectory_id
+_LINES = """
+CREATE TABLE lines (
+    state VARCHAR, trajectory_id VARCHAR, records BIGINT, scored_ns BIGINT, bytes BIGINT, time_s BIGINT,
+    reason VARCHAR, by_hand BOOLEAN, path VARCHAR
+)
 """
+_NEWEST = """
+CREATE OR REPLACE TABLE entries AS SELECT trajectory_id, unnest(arg_max(
+    {'state': state, 'records': records, 'scored_ns': scored_ns, 'reason': reason, 'by_hand': by_hand,
+     'is_own': path = ?}, (records, scored_ns, state = 'sent', rowid)))
+FROM lines GROUP BY trajectory_id
+"""
+_decode, _encode = msgspec.json.Decoder(Entry).decode, msgspec.json.Encoder().encode
 
 
 class SentBy(NamedTuple):
@@ -70,18 +73,9 @@ class SentBy(NamedTuple):
         return sum(self)
 
 
-class _File(NamedTuple):
-    """What was read of one file."""
-
-    inode: int
-    end: int
-    """How many bytes."""
-    lines: pa.Table
-
-
 class Position:
-    """The entries of one file, and of those that it stands beside. One process at a time adds to it: the caller holds
-    the outbox's lock."""
+    """The entries of one file, and of those of other hosts, in a database in memory. One process at a time adds to it:
+    the caller holds the outbox's lock."""
 
     def __init__(self, path: Path, others: Callable[[], list[Path]] = list, clean: Callable[[str], str] = str) -> None:
         """`others` gives the files of other hosts, which are only read; `clean` takes credentials out of reasons, which
@@ -89,36 +83,39 @@ class Position:
         self.path = path
         self._others = others
         self._clean = clean
-        self._files: dict[Path, _File] = {}
-        self._newest: pa.Table | None = None
+        self._ends: dict[Path, tuple[int, int]] = {}
+        """Of each file that was read: its inode, and how many bytes were read."""
+        self._database = duckdb.connect()
+        self._database.execute(_LINES)
+        self._is_stale = True
 
     def load(self) -> None:
         """Read what is new in the files."""
-        paths = [self.path, *self._others()]
-        files = {path: file for path in paths if (file := self._read_on(path)) is not None}
-        if files != self._files:
-            self._files, self._newest = files, None
+        for path in [self.path, *self._others()]:
+            try:
+                # Opened, not only looked up: then a network file system asks its server what there is now.
+                with open_private(path) as file:
+                    status = os.fstat(file.fileno())
+                    inode, end = self._ends.get(path, (status.st_ino, 0))
+                    if inode != status.st_ino or status.st_size < end:  # another file than before
+                        self._database.execute("DELETE FROM lines WHERE path = ?", [str(path)])
+                        end = 0
+                    file.seek(end)
+                    content: bytes = file.read()
+            except FileNotFoundError:
+                continue
+            whole = content[: content.rfind(b"\n") + 1]
+            self._ends[path] = status.st_ino, end + len(whole)
+            self._insert(path, [entry for line in whole.splitlines() if (entry := self._parse(line)) is not None])
 
-    def _read_on(self, path: Path) -> _File | None:
-        before = self._files.get(path)
-        try:
-            # Opened, not only looked up: then a network file system asks its server what there is now.
-            with open_private(path) as file:
-                inode = os.fstat(file.fileno()).st_ino
-                if before is None or before.inode != inode or os.fstat(file.fileno()).st_size < before.end:
-                    before = _File(inode, 0, _SCHEMA.empty_table())
-                file.seek(before.end)
-                content: bytes = file.read()
-        except FileNotFoundError:
-            return None
-        whole = content[: content.rfind(b"\n") + 1]
-        if not whole:
-            return before
-        lines = [line for line in map(self._parse, whole.splitlines()) if line is not None]
-        columns: list[list[Any]] = [[getattr(line, name) for line in lines] for name in Entry.__struct_fields__]
-        columns.append([path == self.path] * len(lines))
-        read = pa.table([pa.array(column, field.type) for column, field in zip(columns, _SCHEMA)], schema=_SCHEMA)
-        return _File(inode, before.end + len(whole), pa.concat_tables([before.lines, read]))
+    def _insert(self, path: Path, entries: list[Entry]) -> None:
+        if entries:
+            columns: dict[str, Any] = {
+                name: [getattr(entry, name) for entry in entries] for name in Entry.__struct_fields__
+            }
+            self._database.register("fresh", pa.table({**columns, "path": [str(path)] * len(entries)}))
+            self._database.execute("INSERT INTO lines FROM fresh")
+            self._is_stale = True
 
     def _parse(self, line: bytes) -> Entry | None:
         try:
@@ -144,41 +141,46 @@ class Position:
             os.fsync(file.fileno())
         self.load()
 
-    def entries(self) -> pa.Table:
-        """One row per trajectory: state, records, scored_ns, reason, by_hand, is_own."""
-        if self._newest is None:
-            lines = self._lines()
-            with duckdb.connect() as connection:
-                connection.register("lines", lines)
-                self._newest = connection.sql(_NEWEST).to_arrow_table()
-        return self._newest
+    def ask(self, sql: str, *values: Any) -> duckdb.DuckDBPyConnection:
+        """The answer to a question about the table `entries`, one row per trajectory (state, records, scored_ns,
+        reason, by_hand, is_own), and about `lines`."""
+        if self._is_stale:
+            self._database.execute(_NEWEST, [str(self.path)])
+            self._is_stale = False
+        return self._database.execute(sql, values)
 
-    def _lines(self) -> pa.Table:
-        return pa.concat_tables([_SCHEMA.empty_table(), *(file.lines for file in self._files.values())])
+    def compare(self, surveyed: pa.Table, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The answer to a question that also names the table `surveyed`."""
+        self._database.register("surveyed", surveyed)
+        try:
+            return self.ask(sql, *values).fetchall()
+        finally:
+            self._database.unregister("surveyed")
+
+    def _ask_number(self, sql: str, *values: Any) -> int:
+        return int(self.ask(sql, *values).fetchall()[0][0])
 
     def count(self, state: SendState) -> int:
         """How many trajectories are in this state."""
-        return _sum(pc.equal(self.entries()["state"], state))
+        return self._ask_number("SELECT count(*) FROM entries WHERE state = ?", state)
 
     @property
     def reasons(self) -> Counter[str]:
         """Why trajectories were refused."""
-        entries = self.entries()
-        return Counter(entries.filter(pc.equal(entries["state"], REFUSED))["reason"].to_pylist())
+        return Counter(
+            dict(self.ask("SELECT reason, count(*) FROM entries WHERE state = 'refused' GROUP BY 1").fetchall())
+        )
 
     def sent_by(self) -> SentBy:
         """How many trajectories were sent, and by whom."""
-        entries = self.entries()
-        sent = entries.filter(pc.equal(entries["state"], SENT))
-        own, by_hand = _sum(sent["is_own"]), _sum(pc.and_(sent["is_own"], sent["by_hand"]))
-        return SentBy(own - by_hand, by_hand, len(sent) - own)
+        sql = (
+            "SELECT count(*) FILTER (is_own AND NOT by_hand), count(*) FILTER (is_own AND by_hand), "
+            "count(*) FILTER (NOT is_own) FROM entries WHERE state = 'sent'"
+        )
+        return SentBy(*self.ask(sql).fetchall()[0])
 
     @property
     def bytes_today(self) -> int:
         """How much was sent since midnight, UTC."""
-        lines, midnight_s = self._lines(), int(time.time()) // _DAY_SEC * _DAY_SEC
-        return _sum(lines.filter(pc.greater_equal(lines["time_s"], midnight_s))["bytes"])
-
-
-def _sum(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column).as_py() or 0)
+        midnight_s = int(time.time()) // _DAY_SEC * _DAY_SEC
+        return self._ask_number("SELECT coalesce(sum(bytes), 0) FROM lines WHERE time_s >= ?", midnight_s)

@@ -21,7 +21,7 @@ from rolltrace.drain import Follower
 from rolltrace.errors import OutageError
 from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_drainer, note_undrained
 from rolltrace.keeper.plugin_checks import PluginChecks
-from rolltrace.keeper.sender_processes import SenderProcesses
+from rolltrace.keeper.senders import Senders
 from rolltrace.keeper.upkeep import Upkeep, settle_steps
 
 COMMIT_EVERY_SEC = 2.0
@@ -59,7 +59,7 @@ def follow(
         ended: Set by whoever wants it to come to its end.
     """
     plugins = PluginChecks(store)
-    senders = SenderProcesses(store, threads=threads)
+    senders = Senders(store, threads=threads)
     follower = Follower(store)
     upkeep = Upkeep(store)
     last_news = time.monotonic()

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from rolltrace._amounts import ago
 from rolltrace.errors import ConfigError, FilterError
 from rolltrace.files import file_lock
-from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.pending import routed_anywhere
-from rolltrace.keeper.position import REFUSED, SENT
+from rolltrace.keeper.outbox import Outbox, State
+from rolltrace.keeper.pending import routed
 from rolltrace.query import Store
 from rolltrace.tables import outboxes
 
 
-class Report(NamedTuple):
-    """Of one backend."""
+class Report(State, kw_only=True):
+    """How sending to one backend goes, as of now."""
 
     backend: str
     routed: int
     """How many experiments go there by themselves."""
-    sent: int
-    refused: int
-    reasons: dict[str, int]
-    held_back: int
-    pending: int
     at_work: bool
     """A sender is there on this host, at work or waiting."""
-    last_error: str | None
-    last_error_ns: int | None
-    next_try_ns: int | None
-    stopped: str | None
-    """Why it will not be tried again until somebody does something."""
     policy: dict[str, Any]
-    bytes_today: int
 
     def in_words(self) -> str:
         """How sending goes, in a line."""
@@ -54,39 +43,28 @@ def reports(store: Store) -> list[Report]:
 
 
 def _report(store: Store, outbox: Outbox) -> Report:
-    state, position = outbox.state, outbox.position
-    position.load()
-    stopped, policy = state.stopped, {}
-    held_back = pending = 0
-    try:
-        policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
-        waiting = routed_anywhere(store, outbox)
-        held_back = waiting.held_back
-        pending = waiting.total + waiting.unsettled
-    except (ConfigError, FilterError) as error:
-        stopped = str(error)
-    return Report(
-        outbox.backend,
-        len(outbox.routes()),
-        position.count(SENT),
-        position.count(REFUSED),
-        {outbox.cleaner.text(reason): count for reason, count in position.reasons.items()},
-        held_back,
-        pending,
-        _is_at_work(outbox),
-        outbox.clean(state.last_error),
-        state.last_error_ns,
-        state.next_try_ns,
-        outbox.clean(stopped),
-        policy,
-        position.bytes_today,
+    report = Report(
+        **msgspec.structs.asdict(outbox.state),
+        backend=outbox.backend,
+        routed=len(outbox.routes()),
+        at_work=any(map(_is_held, outbox.lock_files())),
+        policy={},
     )
+    outbox.position.load()
+    report.count(outbox.position, 0, 0)
+    report.reasons = dict(outbox.position.reasons)
+    try:
+        policy = msgspec.structs.asdict(outbox.policy)
+        report.policy = {name: value for name, value in policy.items() if value is not None}
+        waiting = routed(store, outbox, any_host=True)
+        report.held_back, report.pending = waiting.held_back, waiting.total + waiting.unsettled
+    except (ConfigError, FilterError) as error:
+        report.stopped = str(error)
+    return report
 
 
-def _is_at_work(outbox: Outbox) -> bool:
-    for file in outbox.lock_files():
-        if os.access(file, os.R_OK | os.W_OK):
-            with file_lock(file) as free:
-                if not free:
-                    return True
-    return False
+def _is_held(lock: Path) -> bool:
+    if not os.access(lock, os.R_OK | os.W_OK):
+        return False
+    with file_lock(lock) as is_free:
+        return not is_free

@@ -24,9 +24,8 @@ from rolltrace.journal import is_live, journal_files, own_folders
 from rolltrace.keeper.clean_output import clean_log, clean_output
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, routed
-from rolltrace.keeper.position import REFUSED, SENT
 from rolltrace.keeper.sender import Sender
-from rolltrace.keeper.sender_processes import STOPPED
+from rolltrace.keeper.senders import STOPPED
 from rolltrace.query import open_store
 
 HUNG = 4
@@ -163,15 +162,10 @@ class SenderLoop:
         """Write the state, at most once a second."""
         if not now and time.monotonic() - self._reported_at < 1.0:
             return
-        position, state = self.outbox.position, self._state
-        state.sent, state.refused = position.count(SENT), position.count(REFUSED)
-        state.reasons = dict(position.reasons.most_common(10))
-        state.updated = self.sender.updated if self.sender is not None else 0
-        state.held_back = (
-            pending.held_back + (self.sender.held_back if self.sender is not None else 0) - self._held_back_before
-        )
-        state.pending = pending.total - done + pending.unsettled
-        state.bytes_today = position.bytes_today
+        sender = self.sender
+        self._state.updated = sender.updated if sender is not None else 0
+        held_back = pending.held_back + (sender.held_back if sender is not None else 0) - self._held_back_before
+        self._state.count(self.outbox.position, pending.total - done + pending.unsettled, held_back)
         self._save()
 
     def _report_error(self, error: Exception, wait: float = 0.0, *, stopped: bool = False) -> None:

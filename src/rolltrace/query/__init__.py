@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from rolltrace.query.filter_fields import TERM as TERM
     from rolltrace.query.filters import MOST_ITEMS as MOST_ITEMS
     from rolltrace.query.filters import compile_where
-    from rolltrace.query.finished import Read as Read
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
@@ -103,7 +102,7 @@ _LATER, __getattr__ = load_later(
         "facets": "facets_of",
         "filter_fields": "TERM",
         "filters": "MOST_ITEMS compile_where",
-        "finished": "Read read_finished sizes survey",
+        "finished": "read_finished sizes survey",
         "groups": "group_record_list",
         "images": "read_image",
         "limits": "Limit check_limit",

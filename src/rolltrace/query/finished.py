@@ -7,7 +7,7 @@ trajectories, some at a time, with few questions to the store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,13 +36,6 @@ SELECT s.trajectory_id, sum(
 FROM _spans s WHERE s.trajectory_id IN (SELECT unnest(?)) GROUP BY s.trajectory_id
 """
 """About what they take as JSON, token lists included: there is no other size that fits every vendor."""
-
-
-class Read(NamedTuple):
-    """A trajectory, and about how many bytes it takes as JSON."""
-
-    trajectory: Trajectory
-    bytes: int
 
 
 def survey(
@@ -91,9 +84,8 @@ def read_finished(
     trajectory_ids: Sequence[str],
     step: int | None,
     on_fault: Callable[[str, Exception], None] | None = None,
-) -> Iterator[Read]:
+) -> Iterator[Trajectory]:
     """These trajectories, all of one step, whole. One that is not there any more is left out; `on_fault` as in
     `read_whole`."""
-    sizes_by_id = sizes(store, trajectory_ids)
     for each in read_whole(store, summaries(store, trajectory_ids, step), step, on_fault=on_fault):
-        yield Read(each.trajectory, sizes_by_id.get(each.trajectory.trajectory_id, 0))
+        yield each.trajectory

@@ -1,38 +1,31 @@
 """The files of a table in a folder, read from its Delta log without deltalake.
 
 A listing is answered sooner than deltalake is loaded, and a process that was forked cannot use it at all: its runtime
-has threads that are not there. So readers of a folder read the log themselves, which is JSON, and one Parquet file
-with what came before. What is unusual in it is left to deltalake.
+has threads that are not there. So readers of a folder read the log themselves: JSON, and one Parquet file with what
+came before. What they cannot make out is left to deltalake.
 
 The newest entry may be torn by a power cut. It is passed over: whoever writes next removes it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
 
 from rolltrace._address import StoreAddress
-from rolltrace.errors import FormatError
 from rolltrace.files import read_page
 from rolltrace.tables.schema import Place
 from rolltrace.tables.table import LOG, DataFile, Table
 
-_LAST_CHECKPOINT = "_last_checkpoint"
-_KNOWN_FEATURES = frozenset({"timestampNtz"})
 _CHECKPOINT = """
-SELECT add.path, add.size, add.modificationTime, add.stats,
-    add.partitionValues['project'], add.partitionValues['experiment'], add.partitionValues['step']
-FROM read_parquet(?, hive_partitioning=false) WHERE add IS NOT NULL
+SELECT add.path, add.size, add.modificationTime, add.stats, add.partitionValues['project'],
+    add.partitionValues['experiment'], add.partitionValues['step'], protocol.readerFeatures
+FROM read_parquet(?, hive_partitioning=false) WHERE add IS NOT NULL OR protocol IS NOT NULL
 """
-_FEATURES = """
-SELECT protocol.readerFeatures FROM read_parquet(?, hive_partitioning=false) WHERE protocol IS NOT NULL
-"""
-_STEP = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 Fetch = Callable[[str, list[Any]], list[tuple[Any, ...]]]
 """Gives the rows of a DuckDB statement."""
@@ -49,11 +42,10 @@ class TableVersion(Protocol):
 
 class _Add(msgspec.Struct, rename="camel"):
     path: str
+    partition_values: dict[str, str | None]
     size: int = 0
     modification_time: int = 0
-    partition_values: dict[str, str | None] = {}
     stats: str | None = None
-    deletion_vector: Any = None
 
 
 class _Remove(msgspec.Struct):
@@ -76,15 +68,11 @@ class _Stats(msgspec.Struct, rename="camel"):
 
 class _LastCheckpoint(msgspec.Struct):
     version: int
-    parts: int | None = None
-
-
-class _UnusualError(Exception):
-    """Something that only deltalake understands."""
 
 
 _decode_action = msgspec.json.Decoder(_Action).decode
 _decode_stats = msgspec.json.Decoder(_Stats).decode
+_decode_checkpoint = msgspec.json.Decoder(_LastCheckpoint).decode
 
 
 def open_version(address: StoreAddress, name: str, fetch: Fetch) -> TableVersion:
@@ -103,7 +91,6 @@ class TableLog:
         self._fetch = fetch
         self._files: dict[str, DataFile] = {}
         self._version = -1
-        self._checkpoint: bytes | None = None
         self._table: Table | None = None
         """deltalake's, once it is needed."""
 
@@ -122,99 +109,72 @@ class TableLog:
             try:
                 self._read_on()
                 return self._version >= 0
-            except _UnusualError:
+            except Exception:  # unusual or damaged: deltalake reads it, or says why not
                 self._table = Table(self._address, self._name)
         return self._table.refresh()
 
+    def _entry(self, version: int) -> Path:
+        return self._log / f"{version:020}.json"
+
     def _read_on(self) -> None:
-        checkpoint = self._read_last_checkpoint()
-        if checkpoint is not None and checkpoint.version > self._version:
-            next_entry = self._log / f"{self._version + 1:020}.json"
-            if self._version < 0 or not next_entry.exists():
-                self._load_checkpoint(checkpoint)
-        while True:
+        if self._version < 0 or not self._entry(self._version + 1).exists():
+            self._load_checkpoint()
+        while self._entry(self._version + 1).exists():
             try:
-                page = read_page(self._log / f"{self._version + 1:020}.json")
-            except FileNotFoundError:
-                break
-            except OSError as error:
-                raise _UnusualError from error
-            if not self._apply(page):
-                if (self._log / f"{self._version + 2:020}.json").exists():
-                    raise _UnusualError  # torn, and not the newest
-                break
+                lines = read_page(self._entry(self._version + 1)).splitlines()
+                actions = [_decode_action(line) for line in lines if line.strip()]
+                if not actions:
+                    raise ValueError("an empty entry")
+            except ValueError:
+                if self._entry(self._version + 2).exists():
+                    raise
+                break  # torn, and the newest
+            self._apply(actions)
             self._version += 1
-        if self._version < 0 and self._log.is_dir() and any(self._log.glob("*.json")):
-            raise _UnusualError  # its beginning is gone, and no checkpoint is named
+        if self._version < 0 and any(self._log.glob("*.json")):
+            raise ValueError("its beginning is gone, and no checkpoint is named")
 
-    def _read_last_checkpoint(self) -> _LastCheckpoint | None:
-        """The newest checkpoint, if it is another one than before."""
+    def _load_checkpoint(self) -> None:
+        """Begin with the newest checkpoint, if it is newer than what is known."""
         try:
-            page = read_page(self._log / _LAST_CHECKPOINT)
-        except OSError:
-            return None
-        if page == self._checkpoint:
-            return None
-        self._checkpoint = page
-        try:
-            return msgspec.json.decode(page, type=_LastCheckpoint)
-        except msgspec.MsgspecError as error:
-            raise _UnusualError from error
+            version = _decode_checkpoint(read_page(self._log / "_last_checkpoint")).version
+        except FileNotFoundError:
+            return
+        if version <= self._version:
+            return
+        path = self._log / f"{version:020}.checkpoint.parquet"
+        if path.is_symlink():
+            raise ValueError("a link")
+        files = {}
+        for path_, size, time_ms, stats, project, experiment, step, features in self._fetch(_CHECKPOINT, [str(path)]):
+            _check_features(features)
+            if path_ is not None:
+                place = {"project": project, "experiment": experiment, "step": step}
+                files[unquote(path_)] = _data_file(_Add(path_, place, size, time_ms, stats))
+        self._files, self._version = files, version
 
-    def _load_checkpoint(self, checkpoint: _LastCheckpoint) -> None:
-        path = self._log / f"{checkpoint.version:020}.checkpoint.parquet"
-        if checkpoint.parts is not None or not path.is_file() or path.is_symlink():
-            raise _UnusualError
-        try:
-            for (features,) in self._fetch(_FEATURES, [str(path)]):
-                self._check_features(features)
-            rows = self._fetch(_CHECKPOINT, [str(path)])
-        except (FormatError, _UnusualError):
-            raise
-        except Exception as error:  # it cannot be read; deltalake says why
-            raise _UnusualError from error
-        files = (
-            _data_file(path, size, time_ms, stats, project, experiment, step)
-            for path, size, time_ms, stats, project, experiment, step in rows
-        )
-        self._files = {file.path: file for file in files}
-        self._version = checkpoint.version
-
-    def _apply(self, page: bytes) -> bool:
-        """Take over what an entry of the log says; False if it is torn."""
-        try:
-            actions = [_decode_action(line) for line in page.splitlines() if line.strip()]
-        except msgspec.MsgspecError:
-            return False
-        if not actions:
-            return False
+    def _apply(self, actions: list[_Action]) -> None:
         # Removes first: a commit that rewrites a file under its own name adds it again.
         for action in actions:
             if action.protocol is not None:
-                self._check_features(action.protocol.reader_features)
+                _check_features(action.protocol.reader_features)
             if action.remove is not None:
                 self._files.pop(unquote(action.remove.path), None)
         for action in actions:
-            if (add := action.add) is not None:
-                if add.deletion_vector is not None:
-                    raise _UnusualError
-                place = (add.partition_values.get(name) for name in Place._fields)
-                file = _data_file(add.path, add.size, add.modification_time, add.stats, *place)
+            if action.add is not None:
+                file = _data_file(action.add)
                 self._files[file.path] = file
-        return True
-
-    def _check_features(self, features: list[str] | None) -> None:
-        if not _KNOWN_FEATURES.issuperset(features or ()):
-            raise _UnusualError
 
 
-def _data_file(
-    path: str, size: int, time_ms: int, stats: str | None,
-    project: str | None = None, experiment: str | None = None, step: str | None = None,
-) -> DataFile:  # fmt: skip
-    try:
-        rows = _decode_stats(stats or "{}").num_records
-    except msgspec.MsgspecError:
-        rows = 0
-    number = int(step) if step is not None and _STEP.fullmatch(step) else None
-    return DataFile(unquote(path), size, rows, Place(project or "unknown", experiment or "unknown", number), time_ms)
+def _check_features(features: list[str] | None) -> None:
+    """Nothing that changes how files are read, such as deletion vectors."""
+    if not {"timestampNtz"}.issuperset(features or ()):
+        raise ValueError(f"it uses {features}")
+
+
+def _data_file(add: _Add) -> DataFile:
+    project, experiment, step = (add.partition_values.get(name) for name in Place._fields)
+    place = Place(project or "unknown", experiment or "unknown", None if step is None else int(step))
+    return DataFile(
+        unquote(add.path), add.size, _decode_stats(add.stats or "{}").num_records, place, add.modification_time
+    )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._arrow import pa
 from rolltrace.tables.columns import PARTITION_COLUMNS
-from rolltrace.tables.relation import open_scan, read_inside
+from rolltrace.tables.relation import open_scan, read_inside, sql_literal
 from rolltrace.tables.rewrite import (
     IS_CHOSEN,
     Chosen,
@@ -38,26 +38,19 @@ PRUNED = "pruned"
 """The `event` of the note that says when and why the payloads of a trajectory went. It stays."""
 WORKER = "prune"
 """The `worker` of the rows that say so."""
-_NO_NOTE = f"event IS DISTINCT FROM '{PRUNED}'"
 
 
 def _changes(*, whole: bool) -> dict[str, RowChange]:
-    """What pruning does to each table."""
-    if whole:
-        no_call = f"{IS_CHOSEN} AND kind IS DISTINCT FROM 'llm' AND kind IS DISTINCT FROM 'tool'"
-        ops, transitions = (
-            RowChange(no_call, IS_CHOSEN, ("traceback", "payload_bytes", "payload")),
-            RowChange(IS_CHOSEN),
-        )
-        notes = RowChange(f"{IS_CHOSEN} AND {_NO_NOTE}")
-    else:
-        ops = RowChange("false", IS_CHOSEN, ("traceback", "payload_bytes", "payload"))
-        transitions = RowChange("false", IS_CHOSEN, ("trace", "fields"))
-        notes = RowChange("false", f"{IS_CHOSEN} AND {_NO_NOTE}", ("body",))
-    payload_only = RowChange(IS_CHOSEN)
+    """What pruning does to each table, the notes first."""
+    goes, note = RowChange(IS_CHOSEN), f"{IS_CHOSEN} AND event IS DISTINCT FROM '{PRUNED}'"
+    call_goes = f"{IS_CHOSEN} AND kind IS DISTINCT FROM 'llm' AND kind IS DISTINCT FROM 'tool'" if whole else "false"
     return {
-        "notes": notes, "ops": ops, "tokens": payload_only, "messages": payload_only, "transitions": transitions,
-    }  # fmt: skip
+        "notes": RowChange(note) if whole else RowChange("false", note, ("body",)),
+        "ops": RowChange(call_goes, IS_CHOSEN, ("traceback", "payload_bytes", "payload")),
+        "tokens": goes,
+        "messages": goes,
+        "transitions": goes if whole else RowChange("false", IS_CHOSEN, ("trace", "fields")),
+    }
 
 
 class Prunable(NamedTuple):
@@ -128,11 +121,11 @@ def prune_payloads(
         for done, (table, change) in enumerate(changes.items()):
             progress(done, len(changes))
             adds = partial(_notes, store, connection, prunable.places, why, policy, whole=whole)
-            rewritten = rewrite_rows(
+            less = rewrite_rows(
                 store, connection, table, places, change,
                 adds=adds if table == "notes" else dict, once=f"prune {table}",
             )  # fmt: skip
-            rows, size = rows + rewritten.rows, size + rewritten.bytes
+            rows, size = rows + less[0], size + less[1]
             if at_once:
                 give_back(store, table, places)
         _count_losses(store, connection, places, why)
@@ -188,32 +181,19 @@ def _notes(
 def _count_losses(store: TableStore, connection: duckdb.DuckDBPyConnection, places: set[Place], reason: str) -> None:
     """Say in `losses` how many trajectories of each step were pruned: as many as have a note."""
 
-    def missing() -> dict[Place, pa.Table]:
-        adds = {}
+    def count() -> dict[Place, pa.Table]:
+        rows = {}
         for place in places:
-            count = _noted(store, connection, place, reason) - _counted(store, connection, place, reason)
-            if count > 0:
-                row = {"worker": WORKER, "reason": reason, "count": count}
-                adds[place] = _make_rows("losses", place, [row])
-        return adds
+            notes = read_inside(connection, store.address, "notes", store.files("notes", place))
+            ((number,),) = connection.sql(
+                f"SELECT count(*) FROM (SELECT DISTINCT trajectory_id, body FROM {notes} WHERE event = '{PRUNED}' "
+                f"AND json_extract_string(body, '$.reason') = {sql_literal(reason)})"
+            ).fetchall()
+            rows[place] = _make_rows("losses", place, [{"worker": WORKER, "reason": reason, "count": number}])
+        return rows
 
-    rewrite_rows(store, connection, "losses", (), RowChange(), adds=missing, once="prune losses")
-
-
-def _noted(store: TableStore, connection: duckdb.DuckDBPyConnection, place: Place, reason: str) -> int:
-    notes = read_inside(connection, store.address, "notes", store.files("notes", place))
-    (count,) = connection.execute(
-        f"SELECT count(*) FROM (SELECT DISTINCT trajectory_id, body FROM {notes} WHERE event = '{PRUNED}' "
-        "AND json_extract_string(body, '$.reason') = ?)",
-        [reason],
-    ).fetchall()[0]
-    return int(count)
-
-
-def _counted(store: TableStore, connection: duckdb.DuckDBPyConnection, place: Place, reason: str) -> int:
-    losses = read_inside(connection, store.address, "losses", store.files("losses", place))
-    sql = f"SELECT coalesce(sum(count), 0) FROM {losses} WHERE reason = ? AND worker = '{WORKER}'"
-    return int(connection.execute(sql, [reason]).fetchall()[0][0])
+    before = RowChange(f"worker = '{WORKER}' AND reason = {sql_literal(reason)}")
+    rewrite_rows(store, connection, "losses", places, before, adds=count, once="prune losses")
 
 
 def _make_rows(table: str, place: Place, rows: Iterable[dict[str, Any]]) -> pa.Table:

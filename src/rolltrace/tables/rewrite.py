@@ -63,15 +63,6 @@ class RowChange(NamedTuple):
         return f"SELECT *{replaced} FROM {rows} WHERE NOT coalesce({self.goes}, false)"
 
 
-class Rewritten(NamedTuple):
-    """What happened to one table."""
-
-    rows: int
-    """How many rows lost something, or are gone."""
-    bytes: int
-    """How much smaller the table is once the old files are deleted."""
-
-
 def rewrite_rows(
     store: TableStore,
     connection: duckdb.DuckDBPyConnection,
@@ -82,8 +73,9 @@ def rewrite_rows(
     kind: FileKind | None = None,
     adds: Callable[[], Mapping[Place, pa.Table]] = dict,
     once: str | None = None,
-) -> Rewritten:
-    """Change the rows of a table in some places.
+) -> tuple[int, int]:
+    """Change the rows of a table in some places: how many lost something or are gone, and how many bytes smaller the
+    table is once the old files are deleted.
 
     Args:
         store, connection, table, places: Where.
@@ -109,7 +101,12 @@ def rewrite_rows(
                 rows += estimate.hits
                 removed.append(file)
                 if estimate.stays:
-                    written.append(_rewrite_file(store, connection, table, file, change, kind))
+                    own_kind: FileKind = "settled" if file.is_settled else "batch"
+                    sql = change.apply(read_inside(connection, store.address, table, [file]))
+                    stream, level = stream_rows(connection, sql, table), _LEVEL if file.is_settled else 1
+                    written.append(
+                        write_file(store.address, table, file.place, stream, kind=kind or own_kind, level=level)
+                    )
             less = sum(file.size_bytes for file in removed) - sum(file.size_bytes for file in written)
             extras = adds()
             if extras and delta.version < 0:
@@ -118,23 +115,10 @@ def rewrite_rows(
             if written or removed:
                 positions = {} if once is None else {once: delta.position(once) + 1}
                 delta.commit(written, removed, positions)
-            return Rewritten(rows, less)
+            return rows, less
         except ConflictError:
             delete_files(store.address, table, written)
     raise StoreError(f"others change the store {store.address.url!r} all the time; try again later")
-
-
-def _rewrite_file(
-    store: TableStore,
-    connection: duckdb.DuckDBPyConnection,
-    table: str,
-    file: DataFile,
-    change: RowChange,
-    kind: FileKind | None,
-) -> DataFile:
-    rows = stream_rows(connection, change.apply(read_inside(connection, store.address, table, [file])), table)
-    kind = kind or ("settled" if file.is_settled else "batch")
-    return write_file(store.address, table, file.place, rows, kind=kind, level=_LEVEL if file.is_settled else 1)
 
 
 def give_back(store: TableStore, table: str, places: Collection[Place]) -> None:
@@ -165,37 +149,29 @@ def estimate_change(
 
     if change.goes == "true":
         return Estimate(file.rows, 0, file.size_bytes)
-    goes = f"coalesce({change.goes}, false)"
-    payload = f"({_payload_bytes(table)} + {_ROW_BYTES})"
+    size = _payload_bytes(table)
     try:
         rows = read_inside(connection, store.address, table, [file])
-        hits, stays = connection.sql(
-            f"SELECT count(*) FILTER ({change.hits}), count(*) FILTER (NOT {goes}) FROM {rows}"
-        ).fetchall()[0]
+        counts = f"count(*) FILTER ({change.hits}), count(*) FILTER (NOT coalesce({change.goes}, false))"
+        hits, stays = connection.sql(f"SELECT {counts} FROM {rows}").fetchall()[0]
         if not hits:
             return Estimate(0, stays, 0)
-        whole, less = connection.sql(
-            f"SELECT sum({payload}), sum(CASE WHEN {goes} THEN {payload} ELSE {_payload_bytes(table, change.blanks)} "
-            f"END) FILTER ({change.hits}) FROM {rows}"
-        ).fetchall()[0]
+        share = f"sum({size}) FILTER ({change.hits}) / sum({size})"
+        ((part,),) = connection.sql(f"SELECT {share} FROM {rows}").fetchall()
     except (duckdb.Error, StoreError) as error:
         logger.warning("%s/%s is left as it is: %s", table, file.path, error)
         return Estimate(0, file.rows, 0)
-    return Estimate(hits, stays, round(file.size_bytes * float(less or 0) / float(whole)))
+    return Estimate(hits, stays, round(file.size_bytes * part))
 
 
-def _payload_bytes(table: str, names: Collection[str] | None = None) -> str:
-    """SQL: how many bytes the payloads of a row are, or some of them."""
-    terms = []
+def _payload_bytes(table: str) -> str:
+    """SQL: about how many bytes a row takes, before compression."""
+    terms = [f"{_ROW_BYTES}"]
     for column in SCHEMA_OF[table].columns:
-        if names is not None and column.name not in names:
-            continue
         if column.type in ("long text", "json"):
             terms.append(f'coalesce(strlen("{column.name}"), 0)')
         elif column.type == "bytes":
             terms.append(f'coalesce(octet_length("{column.name}"), 0)')
-        elif column.type in ("int32[]", "float32[]"):
-            terms.append(f'4 * coalesce(len("{column.name}"), 0)')
-        elif column.type == "int8[]":
-            terms.append(f'coalesce(len("{column.name}"), 0)')
-    return f"({' + '.join(terms or ['0'])})"
+        elif column.type in ("int32[]", "float32[]", "int8[]"):
+            terms.append(f'{1 if column.type == "int8[]" else 4} * coalesce(len("{column.name}"), 0)')
+    return f"({' + '.join(terms)})"

@@ -1,4 +1,4 @@
-"""Each host sends what it recorded; one that is gone is replaced by one other host, whoever is late or comes back."""
+"""Each host sends what it recorded; for one that is gone, another one does, until it comes back."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.files import NumberedFiles, host, host_name, host_tag, tag_of
-from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.pending import asked_for, routed, routed_anywhere, unsent
+from rolltrace._address import StoreAddress
+from rolltrace.files import host, host_name, host_tag, tag_of
+from rolltrace.keeper import outbox as outbox_module
+from rolltrace.keeper.outbox import NO_HOST, Outbox
+from rolltrace.keeper.pending import asked_for, routed, unsent
 from rolltrace.keeper.position import SENT, Entry, Position
-from rolltrace.keeper.sending_hosts import NO_HOST, SendingHosts
 from rolltrace.query import open_store
 from rolltrace.tables import note_routes
 from tests.draining import drain
@@ -69,7 +70,7 @@ def test_a_host_sends_what_it_recorded(outbox: Outbox, as_host: object) -> None:
     as_host(OTHER)  # type: ignore[operator]
     other = Outbox(outbox.store, "recorder")
     assert routed(store, other, quiet_sec=0.0).total == 0
-    assert routed_anywhere(store, other, quiet_sec=0.0).total == 3
+    assert routed(store, other, quiet_sec=0.0, any_host=True).total == 3
     as_host(mine)  # type: ignore[operator]
     assert routed(store, outbox, quiet_sec=0.0).total == 3
     assert len(unsent(store)) == 3, "no payload is pruned before it is sent"
@@ -82,49 +83,43 @@ def test_what_another_host_has_sent_is_sent(outbox: Outbox) -> None:
     assert routed(store, outbox, quiet_sec=0.0).send == rest
 
 
-def test_the_place_of_a_host_that_was_silent_for_an_hour_is_taken_once(tmp_path: Path, as_host: object) -> None:
-    other = tag_of(OTHER)
-    was_at_work(tmp_path, OTHER, HOUR_SEC + 60)
-    assert SendingHosts(tmp_path, is_shared=True).choose({other: ago_ns(60)}) == set(), "its rollouts go on"
+def test_for_a_host_that_was_silent_for_an_hour_another_one_sends(tmp_path: Path, as_host: object) -> None:
+    outbox, other = Outbox(tmp_path, "recorder"), tag_of(OTHER)
+    was_at_work(outbox.folder, OTHER, HOUR_SEC + 60)
+    assert outbox.choose_hosts({other: ago_ns(60)}) == set(), "its rollouts go on"
     waiting = {other: ago_ns(HOUR_SEC + 60)}
-    assert SendingHosts(tmp_path, is_shared=True).choose(waiting) == {other}
-    as_host(THIRD)  # type: ignore[operator]
-    was_at_work(tmp_path, THIRD, 0)
-    assert SendingHosts(tmp_path, is_shared=True).choose(waiting) == {other}, "nothing was heard of the first heir"
+    assert outbox.choose_hosts(waiting) == {other}
     as_host(OTHER)  # type: ignore[operator]
-    assert SendingHosts(tmp_path, is_shared=True).choose(waiting) == set(), "it came back, and is bound by that"
+    assert outbox.choose_hosts(waiting) == {other}, "it came back"
+    was_at_work(outbox.folder, OTHER, 0)
+    as_host(THIRD)  # type: ignore[operator]
+    assert outbox.choose_hosts(waiting) == set(), "and sends its own again"
 
 
-def test_of_two_hosts_that_want_a_place_one_gets_it(
-    tmp_path: Path, as_host: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hosts, waiting = SendingHosts(tmp_path, is_shared=True), {tag_of(OTHER): ago_ns(HOUR_SEC + 60)}
-    add = NumberedFiles.add
-
-    def add_late(files: NumberedFiles, number: int, data: bytes) -> bool:
-        add(files, number, tag_of(THIRD).encode())  # by another host, between our look and this
-        return add(files, number, data)
-
-    monkeypatch.setattr(NumberedFiles, "add", add_late)
-    assert hosts.choose(waiting) == set()
+def test_of_the_hosts_at_work_the_first_sends_for_others(tmp_path: Path, as_host: object) -> None:
+    outbox, first, second = Outbox(tmp_path, "recorder"), *sorted((OTHER, THIRD), key=tag_of)
+    waiting = {NO_HOST: ago_ns(1), tag_of(host_name()): ago_ns(HOUR_SEC + 60)}
+    for name in (first, second):
+        was_at_work(outbox.folder, name, 0)
+    as_host(first)  # type: ignore[operator]
+    assert outbox.choose_hosts(waiting) == waiting.keys()
+    as_host(second)  # type: ignore[operator]
+    assert outbox.choose_hosts(waiting) == set()
+    was_at_work(outbox.folder, first, 600)
+    assert outbox.choose_hosts(waiting) == waiting.keys(), "nothing was heard of the first one for some minutes"
 
 
 def test_a_host_that_is_at_work_keeps_its_place(tmp_path: Path) -> None:
-    was_at_work(tmp_path, OTHER, 60)
-    assert SendingHosts(tmp_path, is_shared=True).choose({tag_of(OTHER): ago_ns(10 * HOUR_SEC)}) == set()
+    outbox = Outbox(tmp_path, "recorder")
+    was_at_work(outbox.folder, OTHER, 60)
+    assert outbox.choose_hosts({tag_of(OTHER): ago_ns(10 * HOUR_SEC)}) == set()
 
 
-def test_what_was_imported_is_sent_by_the_first_host_that_sees_it(tmp_path: Path, as_host: object) -> None:
-    assert SendingHosts(tmp_path, is_shared=True).choose({NO_HOST: ago_ns(1)}) == {NO_HOST}
-    was_at_work(tmp_path, host_name(), 0)
-    as_host(OTHER)  # type: ignore[operator]
-    assert SendingHosts(tmp_path, is_shared=True).choose({NO_HOST: ago_ns(1)}) == set()
-
-
-def test_on_object_storage_a_host_sends_its_own_only(tmp_path: Path) -> None:
+def test_on_object_storage_a_host_sends_its_own_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "address_in", lambda store: StoreAddress("s3://bucket/store"))
+    outbox = Outbox(tmp_path, "recorder")
     waiting = {tag_of(OTHER): 0, NO_HOST: 0, host_tag(): 0}
-    assert SendingHosts(tmp_path, is_shared=False).choose(waiting) == {host_tag()}
-    assert list(tmp_path.iterdir()) == []
+    assert outbox.choose_hosts(waiting) == {host_tag()}
 
 
 def test_by_hand_what_another_host_is_sending_right_now_is_left_to_it(outbox: Outbox, as_host: object) -> None:
@@ -139,18 +134,10 @@ def test_by_hand_what_another_host_is_sending_right_now_is_left_to_it(outbox: Ou
     assert asked_for(store, here).total == 3
 
 
-def test_files_that_are_not_ours_are_passed_over(tmp_path: Path) -> None:
-    place = tmp_path / "hosts" / tag_of(OTHER)
-    place.mkdir(parents=True)
-    for name in ("x", "1.json", "00000001.jsonx", "-0000001.json"):
-        (place / name).write_text(host_tag())
-    assert SendingHosts(tmp_path, is_shared=True).choose({tag_of(OTHER): ago_ns(1)}) == set()
-
-
 def test_of_what_several_hosts_have_sent_the_most_counts(tmp_path: Path) -> None:
     ours, theirs = Position(tmp_path / "a", lambda: [tmp_path / "b"]), Position(tmp_path / "b")
     ours.add([Entry(SENT, "x", 5, 1), Entry(SENT, "y", 9, 1)])
     theirs.add([Entry(SENT, "x", 8, 1), Entry(SENT, "y", 7, 1), Entry(SENT, "z", 1, 1)])
     ours.load()
-    known = {row["trajectory_id"]: row["records"] for row in ours.entries().to_pylist()}
+    known = dict(ours.ask("SELECT trajectory_id, records FROM entries").fetchall())
     assert known == {"x": 8, "y": 9, "z": 1}
