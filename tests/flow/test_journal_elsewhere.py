@@ -128,7 +128,7 @@ def test_a_store_that_somebody_made_up_leads_nowhere(tmp_path: Path) -> None:
     record(store, 0, 1, tmp_path / "nvme")
     victim.mkdir()
     (victim / "store.json").write_text(json.dumps({"store": "x", "host": "y", "key": "of somebody else"}))
-    (page,) = (store / "journal").glob("*/place/*.json")
+    (page,) = (store / "journal").glob("*/place.json")
     page.write_text(json.dumps({"folder": str(victim), "key": "12345678"}))
     assert journal_folder(store).parent == store / "journal"
     main(["store", "drain", "--once", str(store)])

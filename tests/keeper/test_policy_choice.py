@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolltrace.keeper.groups import WAITING, Choice
 from rolltrace.keeper.policy import KEEP, SHARE, RetentionPolicy, choose
+from rolltrace.keeper.pruning import WAITING, Choice
 from tests.nightly import nightly
 
 NOTHING = RetentionPolicy(keep=())

@@ -213,14 +213,13 @@ def check_strange(store: Path) -> Iterator[Finding]:
 
 
 def check_leftovers(store: Path) -> Iterator[Finding]:
-    from rolltrace.keeper import is_abandoned, unfinished_files
+    from rolltrace.keeper import abandoned_files
 
     has_problem = False
-    for path in unfinished_files(store):
-        if is_abandoned(path, youngest_sec=0.0):
-            has_problem = True
-            do = f"rm {shlex.quote(str(path))}"
-            yield Finding("problem", "leftovers", "an unfinished file of a process that was killed", str(path), do)
+    for path in abandoned_files(store, youngest_sec=0.0):
+        has_problem = True
+        do = f"rm {shlex.quote(str(path))}"
+        yield Finding("problem", "leftovers", "an unfinished file of a process that was killed", str(path), do)
     for path in hidden_files(TableStore(address_in(store))):
         has_problem = True
         what = "an unfinished data file of a process that was killed"

@@ -19,11 +19,9 @@ from rolltrace.files.access import (
 )
 from rolltrace.files.filesystem import file_lock, lock_now
 from rolltrace.files.host import host_name, host_of, host_tag, tag_of
-from rolltrace.files.numbered import NumberedFiles
 from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
-    "NumberedFiles",
     "check_inside",
     "check_store",
     "file_lock",

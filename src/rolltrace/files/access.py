@@ -68,13 +68,16 @@ def is_store(folder: Path) -> bool:
 def check_store(folder: Path, *, may_be_empty: bool = False) -> None:
     """Raise a StoreError, which says what is there, unless the folder is a store, or empty and `may_be_empty`."""
     if not folder.is_dir():
-        what = "which is a file" if folder.exists() else "which does not exist"
-        raise StoreError(f"there is no store at {str(folder)!r}, {what}")
-    if not is_store(folder):
-        is_empty = not any(folder.iterdir())
-        if not (is_empty and may_be_empty):
-            what = "is an empty folder" if is_empty else "is a folder of other things"
-            raise StoreError(f"there is no store at {str(folder)!r}, which {what}")
+        what = "is a file" if folder.exists() else "does not exist"
+    elif is_store(folder):
+        return
+    elif any(folder.iterdir()):
+        what = "is a folder of other things"
+    elif may_be_empty:
+        return
+    else:
+        what = "is an empty folder"
+    raise StoreError(f"there is no store at {str(folder)!r}, which {what}")
 
 
 def make_folder(folder: Path, *, durable: bool = False) -> None:
@@ -148,11 +151,11 @@ def _open_to_group(store: Path) -> None:
                 except FileNotFoundError:  # drained meanwhile
                     continue
             os.chmod(folder, _SHARED_FOLDER)
-    except PermissionError as fault:
+    except PermissionError as error:
         raise StoreError(
-            f"the store {str(store)!r} cannot be shared, because {fault.filename!r} belongs to somebody else; "
+            f"the store {str(store)!r} cannot be shared, because {error.filename!r} belongs to somebody else; "
             f"its owner can: chmod -R g+rwX {store} && find {store} -type d -exec chmod g+s {{}} +"
-        ) from fault
+        ) from error
 
 
 def open_private(path: Path) -> Any:
@@ -161,12 +164,7 @@ def open_private(path: Path) -> Any:
     Raises:
         OSError: it cannot be opened, or is no plain file.
     """
-    fd = _open_plain(path, os.O_RDONLY)
-    try:
-        return open(fd, "rb")
-    except BaseException:
-        os.close(fd)
-        raise
+    return open(path, "rb", opener=_open_plain)
 
 
 def read_page(path: Path) -> bytes:
@@ -197,8 +195,8 @@ def _open_plain(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> 
     """As `os.open`, of a plain file: no link is followed, and a pipe is not waited for."""
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
-    except OSError as fault:
-        if fault.errno == errno.ELOOP:
+    except OSError as error:
+        if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", str(path)) from None
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -235,10 +233,10 @@ def owner_of(path: Path) -> str | None:
     return None if uid == os.geteuid() else user_name(uid)
 
 
-def read_problem(path: Path, fault: OSError) -> str:
+def read_problem(path: Path, error: OSError) -> str:
     """Why a file cannot be read."""
-    why = fault.strerror or str(fault) or type(fault).__name__
-    owner = owner_of(path) if isinstance(fault, PermissionError) else None
+    why = error.strerror or str(error) or type(error).__name__
+    owner = owner_of(path) if isinstance(error, PermissionError) else None
     return why if owner is None else f"{why}: it belongs to {owner}"
 
 
@@ -250,8 +248,8 @@ def write_problem(store: Path) -> str | None:
         if os.statvfs(store).f_flag & os.ST_RDONLY:
             return "it is mounted read-only"
         mode = store.stat().st_mode & 0o777
-    except OSError as fault:
-        return fault.strerror or str(fault)
+    except OSError as error:
+        return error.strerror or str(error)
     owner = owner_of(store)
     if owner is not None:
         return f"it belongs to {owner}, and you are {user_name(os.geteuid())}"

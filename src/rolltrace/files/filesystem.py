@@ -30,14 +30,14 @@ def lock_now(fd: int, path: Path) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError as fault:
-        if fault.errno not in _NO_LOCKS:
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
             raise
         raise StoreError(
-            f"the file system of {str(path.parent)!r} cannot lock files ({fault.strerror}), which rolltrace "
+            f"the file system of {str(path.parent)!r} cannot lock files ({error.strerror}), which rolltrace "
             "needs; choose a store on another file system, with init(store=...) or ROLLTRACE_STORE, or a local disk "
             "for the journals, with init(journal=...) or ROLLTRACE_JOURNAL"
-        ) from fault
+        ) from error
     return True
 
 

@@ -1,8 +1,7 @@
 """Which machine this is, and which machine wrote a file of the store.
 
-Several hosts may share one store folder, and a lock counts on one host only. So every host has a journal folder of its
-own, and what it brings into the store carries its tag: whoever merges, prunes or sends can leave alone what others
-brought. The name of a host is not enough: two machines may both be called `node`, so a machine's id is part of it.
+Several hosts may share one store folder. The name of a host is not enough to tell them apart: two machines may both be
+called `node`, so a machine's id is part of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the journals of a store are: in the store, or on a disk of each host that the store names.
 
     STORE/journal/HOST/*.seg                     where they are unless somebody asks for another place
-    STORE/journal/HOST/place/00000001.json       where else this host keeps them: a folder and its key
+    STORE/journal/HOST/place.json                where else this host keeps them: a folder and its key
     STORE/journal/HOST/undrained.json            how much waits there, for the other hosts, which cannot look
     JOURNALS/STORENAME-KEY/store.json            whose journals these are: the same key
     JOURNALS/STORENAME-KEY/*.seg                 and here they are, with the locks and logs of this host
@@ -21,9 +21,9 @@ from pathlib import Path
 import msgspec
 
 from rolltrace.errors import StoreError
-from rolltrace.files import NumberedFiles, host_name, is_shared, make_folder, read_page, replace_file
+from rolltrace.files import file_lock, host_name, is_shared, make_folder, read_page, replace_file
 
-_TRIES = 20
+_TRIES, _WAIT_SEC = 100, 0.05
 
 
 class _Place(msgspec.Struct):
@@ -74,25 +74,29 @@ def choose_place(store: Path, journals: Path) -> Path:
         StoreError: they are in another place, and not all drained.
         OSError: the folder cannot be made.
     """
-    places = _places(store)
     for _ in range(_TRIES):
-        number, now = places.newest(), _elsewhere(store)
-        if now is not None and now.parent == journals:
-            return now
-        if any(path.suffix == ".seg" for folder in own_folders(store) for path in _entries(folder)):
-            raise StoreError(
-                f"the journals of the store {str(store)!r} are in {str(journal_folder(store))!r} on this host, and not "
-                f"all drained; drain them first: rolltrace store drain --once {store}"
-            )
-        key = os.urandom(4).hex()
-        folder = journals / f"{store.name}-{key}"
-        make_folder(_inside(store))
-        make_place(store, folder)
-        if places.add(number + 1, msgspec.json.encode(_Place(str(folder), key))):
-            return folder
-        (folder / "store.json").unlink()
-        folder.rmdir()
+        with file_lock(journals / f".{store.name}.lock") as alone:
+            if alone:
+                return _choose_place(store, journals)
+        time.sleep(_WAIT_SEC)
     raise StoreError(f"others choose another place for the journals of {str(store)!r} all the time")
+
+
+def _choose_place(store: Path, journals: Path) -> Path:
+    now = _elsewhere(store)
+    if now is not None and now.parent == journals:
+        return now
+    if any(path.suffix == ".seg" for folder in own_folders(store) for path in _entries(folder)):
+        raise StoreError(
+            f"the journals of the store {str(store)!r} are in {str(journal_folder(store))!r} on this host, and not "
+            f"all drained; drain them first: rolltrace store drain --once {store}"
+        )
+    key = os.urandom(4).hex()
+    folder = journals / f"{store.name}-{key}"
+    make_folder(_inside(store))
+    make_place(store, folder)
+    replace_file(_inside(store) / "place.json", msgspec.json.encode(_Place(str(folder), key)), durable=True)
+    return folder
 
 
 def make_place(store: Path, folder: Path) -> None:
@@ -133,17 +137,9 @@ def _inside(store: Path) -> Path:
     return store / "journal" / host_name()
 
 
-def _places(store: Path) -> NumberedFiles:
-    return NumberedFiles(_inside(store) / "place")
-
-
 def _elsewhere(store: Path) -> Path | None:
-    places = _places(store)
     try:
-        number = places.newest()
-        if not number:
-            return None
-        place = msgspec.json.decode(read_page(places.path(number)), type=_Place)
+        place = msgspec.json.decode(read_page(_inside(store) / "place.json"), type=_Place)
         owner = msgspec.json.decode(read_page(Path(place.folder) / "store.json"), type=_Owner)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -7,7 +7,6 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.keeper.clean_output import Cleaner
     from rolltrace.keeper.outbox import Outbox, SendingPolicy
-    from rolltrace.keeper.owners import is_abandoned, unfinished_files
     from rolltrace.keeper.pending import Pending, asked_for
     from rolltrace.keeper.plugin_checks import installed_checks
     from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
@@ -17,14 +16,13 @@ if TYPE_CHECKING:
     from rolltrace.keeper.report import Report, reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
-    from rolltrace.keeper.upkeep import vacuum
+    from rolltrace.keeper.upkeep import abandoned_files, vacuum
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
         "clean_output": "Cleaner",
         "outbox": "Outbox SendingPolicy",
-        "owners": "is_abandoned unfinished_files",
         "pending": "Pending asked_for",
         "plugin_checks": "installed_checks",
         "policy": "RetentionPolicy check_policy read_policy write_policy",
@@ -34,7 +32,7 @@ _LATER, __getattr__ = load_later(
         "report": "Report reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
-        "upkeep": "vacuum",
+        "upkeep": "abandoned_files vacuum",
     },
 )
 """Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
@@ -54,6 +52,7 @@ __all__ = [
     "Sender",
     "SendingPolicy",
     "SentBy",
+    "abandoned_files",
     "asked_for",
     "check_policy",
     "collect_rarely",
@@ -61,7 +60,6 @@ __all__ = [
     "follow",
     "foresee",
     "installed_checks",
-    "is_abandoned",
     "plan_pruning",
     "plan_removal",
     "read_policy",
@@ -69,7 +67,6 @@ __all__ = [
     "retain",
     "run",
     "run_once",
-    "unfinished_files",
     "vacuum",
     "write_policy",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Literal, NamedTuple
 
+from rolltrace.files import host_of
 from rolltrace.keeper.outbox import NO_HOST, Outbox
 from rolltrace.query import Store, survey
 from rolltrace.tables import outboxes
@@ -17,8 +18,7 @@ _PATIENCE_SEC = 60.0
 _AHEAD_NS = 5_000_000_000
 """What is dated so far ahead was written by a clock that was wrong."""
 _COMPARE = """
-SELECT trajectory_id, step, s.records, s.scored_ns, last_ns, open > 0, wanted,
-    coalesce(nullif(regexp_extract(worker, '(?:^|-)(h[0-9a-f]{8})(?:-|$)', 1), ''), ?),
+SELECT trajectory_id, step, s.records, s.scored_ns, last_ns, open > 0, wanted, worker,
     CASE
         WHEN e.state = 'sent' AND s.records > e.records THEN 'send'
         WHEN e.state = 'sent' AND s.scored_ns > e.scored_ns THEN 'update'
@@ -30,7 +30,6 @@ FROM surveyed s LEFT JOIN entries e USING (trajectory_id)
 WHERE due <> 'sent' OR ?
 ORDER BY project, experiment, step NULLS LAST, trajectory_id
 """
-"""The host that recorded a trajectory is in the name of its worker (`files.host_of`)."""
 
 
 class Item(NamedTuple):
@@ -93,8 +92,11 @@ class _Compared(NamedTuple):
 def _compare(store: Store, outbox: Outbox, *, also_sent: bool = False, **conditions: Any) -> list[_Compared]:
     """The trajectories of a survey that the backend does not have as they are now; with `also_sent` all of them."""
     outbox.position.load()
-    rows = outbox.position.compare(survey(store, **conditions), _COMPARE, NO_HOST, also_sent)
-    return [_Compared(Item(*row[:4]), *row[4:]) for row in rows]
+    rows = outbox.position.compare(survey(store, **conditions), _COMPARE, also_sent)
+    return [
+        _Compared(Item(*item), last_ns, is_open, wanted, host_of(worker or "") or NO_HOST, due)
+        for *item, last_ns, is_open, wanted, worker, due in rows
+    ]
 
 
 def _compare_routed(store: Store, outbox: Outbox) -> list[_Compared]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Check = Callable[["Trajectory"], Iterable[Any] | None]
 _FLAG_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_OF_TRAJECTORY = ("trajectory_id", "project", "experiment", "step", "rollout_n", "validate", "worker", "run")
 _decoder = msgspec.msgpack.Decoder(Ended)
 
 
@@ -108,31 +109,21 @@ class PluginChecks:
         except ConflictError:  # another drainer has just done the same
             return
 
-    def _rows(self, name: str, check: Check, trajectory: Trajectory) -> list[dict[str, Any]]:
-        rows = [self._row(trajectory, finding) for finding in _findings(name, check, trajectory)]
-        for row in rows:
-            fit_row(FLAGS, row)
-        return rows
-
-    def _row(self, trajectory: Trajectory, finding: Finding) -> dict[str, Any]:
+    def _rows(self, name: str, check: Check, trajectory: Trajectory) -> Iterator[dict[str, Any]]:
         redactor = self._redactor = self._redactor or Redactor.of(self._path)
-        begun = next((op.start_ns for op in trajectory.walk() if op.op_id == finding.op_id), trajectory.start_ns)
-        row = {
-            "trajectory_id": trajectory.trajectory_id,
-            "project": trajectory.project,
-            "experiment": trajectory.experiment,
-            "step": trajectory.step,
-            **sample_columns(trajectory.sample_index),
-            "rollout_n": trajectory.rollout_n,
-            "validate": trajectory.validate,
-            "worker": trajectory.worker,
-            "run": trajectory.run,
-            "flag": finding.flag,
-            "op_id": finding.op_id,
-            "time_ns": begun,
-            "detail": finding.detail,
-        }
-        return redactor.row(FLAGS, row)
+        for finding in _findings(name, check, trajectory):
+            begun = next((op.start_ns for op in trajectory.walk() if op.op_id == finding.op_id), trajectory.start_ns)
+            row = {
+                **{name: getattr(trajectory, name) for name in _OF_TRAJECTORY},
+                **sample_columns(trajectory.sample_index),
+                "flag": finding.flag,
+                "op_id": finding.op_id,
+                "time_ns": begun,
+                "detail": finding.detail,
+            }
+            row = redactor.row(FLAGS, row)
+            fit_row(FLAGS, row)
+            yield row
 
 
 def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:

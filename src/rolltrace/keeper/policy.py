@@ -19,7 +19,7 @@ import xxhash
 
 from rolltrace.errors import ConfigError
 from rolltrace.files import read_page, replace_file
-from rolltrace.keeper.groups import WAITING, Choice, Group, Row, choose_groups, groups_of
+from rolltrace.keeper.pruning import WAITING, Choice, Group, Row, choose_groups, groups_of
 
 KEEP = ("errors", "extremes", "slowest", "flagged")
 """The words of `keep`."""
@@ -175,11 +175,8 @@ def _slowest(rows: list[Row], percent: float) -> set[str]:
         if row["duration_s"] is not None:
             step = (row["project"], row["experiment"], row.get("run"), row["step"], row["validate"])
             steps[step].append((row["duration_s"], row["trajectory_id"]))
-    return {
-        trajectory_id
-        for timed in steps.values()
-        for _, trajectory_id in sorted(timed, reverse=True)[: math.ceil(len(timed) * percent / 100)]
-    }
+    slowest = (sorted(timed)[-math.ceil(len(timed) * percent / 100) :] for timed in steps.values())
+    return {trajectory_id for timed in slowest for _, trajectory_id in timed}
 
 
 def _fraction(sample: tuple[Any, ...], seed: int) -> float:

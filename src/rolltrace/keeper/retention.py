@@ -16,9 +16,9 @@ import msgspec
 from rolltrace._guard import caught
 from rolltrace.files import read_page, replace_file
 from rolltrace.journal import journal_folder
-from rolltrace.keeper.groups import Choice, read_summaries
 from rolltrace.keeper.pending import unsent
 from rolltrace.keeper.policy import RetentionPolicy, as_command, choose, read_policy
+from rolltrace.keeper.pruning import Choice, read_summaries
 from rolltrace.query import open_store
 from rolltrace.tables import (
     Place,
@@ -78,11 +78,7 @@ class Retained(NamedTuple):
 
 
 def retain(
-    store: Path,
-    policy: RetentionPolicy,
-    *,
-    decision: Decision | None = None,
-    at_once: bool = False,
+    store: Path, policy: RetentionPolicy, *, decision: Decision | None = None, at_once: bool = False
 ) -> Retained:
     """Remove what the policy does not keep.
 
@@ -93,18 +89,15 @@ def retain(
         at_once: Delete the old files now, not when `vacuum` comes by.
     """
     decision = decide(store, policy) if decision is None else decision
-    pruned = Pruned(0, 0, 0)
+    pruned, tables = Pruned(0, 0, 0), TableStore(address_in(store))
     if decision.chosen:
+        command = as_command(policy)
         pruned = prune_payloads(
-            TableStore(address_in(store)),
-            decision.chosen,
-            whole=policy.whole,
-            reason=REASON,
-            policy=as_command(policy),
-            at_once=at_once,
+            tables, decision.chosen, whole=policy.whole, reason=REASON, policy=command, at_once=at_once
         )
     if decision.known:
-        _remember(store, policy, decision.known)
+        steps = _recall(store, policy) | {_name(place): path for place, path in decision.known.items()}
+        replace_file(_memory_file(store), msgspec.json.encode(_Memory(policy, steps)))
     return Retained(pruned, len(decision.steps), decision.more)
 
 
@@ -138,42 +131,35 @@ def decide(
     return decision
 
 
-def find_finished(tables: TableStore, after_steps: int) -> list[Place]:
-    """The steps after which so many later ones of their experiment have begun, the first ones first."""
-    steps: dict[tuple[str, str], set[int]] = {}
-    for file in tables.files("trajectories"):
-        if file.place.step is not None:
-            steps.setdefault(file.place[:2], set()).add(file.place.step)
-    return [
-        Place(*experiment, step)
-        for experiment, begun in sorted(steps.items())
-        for step in sorted(begun)[: -after_steps or None]
-    ]
-
-
 def _find_due(store: Path, policy: RetentionPolicy, tables: TableStore, *, only_settled: bool) -> dict[Place, str]:
-    """The finished steps in which something is new, with the names of the files of their trajectories."""
+    """The finished steps in which something is new, the first ones first, with the names of the files of their
+    trajectories."""
     files = tables.files("trajectories")
     moving = find_moving(files) if only_settled else set()
+    begun: dict[tuple[str, str], set[int]] = {}
     names: dict[Place, str] = {}
-    for path, place in sorted((file.path, file.place) for file in files if file.place not in moving):
-        names[place] = names.get(place, "") + path.rpartition("/")[2]
+    for file in sorted(files):
+        if file.place.step is not None:
+            begun.setdefault(file.place[:2], set()).add(file.place.step)
+            names[file.place] = names.get(file.place, "") + file.path.rpartition("/")[2]
     remembered = _recall(store, policy)
+    finished = (
+        Place(*experiment, step)
+        for experiment, steps in sorted(begun.items())
+        if not policy.experiments or experiment[1] in policy.experiments
+        for step in sorted(steps)[: -policy.after_steps]
+    )
     return {
         place: names[place]
-        for place in find_finished(tables, policy.after_steps)
-        if place in names
-        and (not policy.experiments or place.experiment in policy.experiments)
-        and remembered.get(_name(place)) != names[place]
+        for place in finished
+        if place not in moving and remembered.get(_name(place)) != names[place]
     }
 
 
 def _choose(tables: TableStore, place: Place, policy: RetentionPolicy, waiting: set[str]) -> Choice:
     rows = read_summaries(tables, [place])
-    rewarded: set[tuple[str, str]] = set()
-    if rows and all(row["reward"] is None for row in rows) and _has_rewards(tables, place):
-        rewarded = {place[:2]}
-    return choose(rows, policy, rewarded=rewarded, unsent=waiting)
+    has_rewards = any(row["reward"] is not None for row in rows) or (rows and _has_rewards(tables, place))
+    return choose(rows, policy, rewarded={place[:2]} if has_rewards else (), unsent=waiting)
 
 
 def _has_rewards(tables: TableStore, place: Place) -> bool:
@@ -206,8 +192,3 @@ def _recall(store: Path, policy: RetentionPolicy) -> dict[str, str]:
     except (OSError, msgspec.MsgspecError):
         return {}
     return memory.steps if memory.policy == policy else {}
-
-
-def _remember(store: Path, policy: RetentionPolicy, known: dict[Place, str]) -> None:
-    steps = {**_recall(store, policy), **{_name(place): path for place, path in known.items()}}
-    replace_file(_memory_file(store), msgspec.json.encode(_Memory(policy, steps)))

@@ -8,16 +8,18 @@ conflict or nothing to do.
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from rolltrace._guard import caught, logger
 from rolltrace.errors import RolltraceError, StoreError
-from rolltrace.files import replace_file
+from rolltrace.files import host_name, host_tag, replace_file
 from rolltrace.journal import journal_files, journal_folder
-from rolltrace.keeper.owners import remove_abandoned
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.tables import (
     MAX_BATCH_FILES,
@@ -29,7 +31,6 @@ from rolltrace.tables import (
     hidden_files,
     merge_batches,
     moving_files,
-    moving_places,
     place_late_scores,
     waiting_scores,
 )
@@ -55,6 +56,12 @@ _RETRY_SEC = 30.0
 _SWEEP_EVERY_SEC = 300.0
 _LATE_SCORES_SEC = 60.0
 """How often scores without a step are looked up again, though no other ones have come."""
+_UNFINISHED = re.compile(
+    r"\..+\.(?P<pid>\d+)(?:\.(?P<host>h[0-9a-f]{8}))?\.new"
+    r"|\d+T\d+-(?P<writer>\d+)-[0-9a-f]+(?:-(?P<writer_host>h[0-9a-f]{8}))?-\d+\.new"
+)
+"""Names of files, and of segments of journals, that are being written: they tell who writes them."""
+_YOUNGEST_SEC, _OLD_SEC = 60.0, 3600.0
 VACUUM_HOURS = 1
 """How long files that a commit has removed stay, for those who are reading them; and how often that is looked after."""
 
@@ -67,12 +74,11 @@ class Upkeep:
         self._tables = TableStore(address_in(store))
         self._thread: threading.Thread | None = None
         self._news_at = time.monotonic()
-        self._next_at = self._retry_at = self._sweep_at = self._late_scores_at = 0.0
-        self._has_news = True
+        self._next_at = self._sweep_at = self._late_scores_at = 0.0
+        self._has_more = True
+        """There was news, or more to do than one turn allows, or there are steps that have not settled."""
         self._is_behind = False
         """There was more to do than one turn allows."""
-        self._unsettled = False
-        """There are steps that have not settled."""
         self._scores: list[str] = []
         """The files of scores without a step that were looked at last."""
         self._damaged: dict[Place, int] = {}
@@ -86,25 +92,26 @@ class Upkeep:
 
     @property
     def _is_due(self) -> bool:
-        is_due = self._has_news or self._is_behind or self._unsettled
-        return is_due and time.monotonic() - self._news_at < _STAY_SEC
+        return (self._has_more or self._is_behind) and time.monotonic() - self._news_at < _STAY_SEC
 
     @property
     def _is_busy(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def _is_idle(self) -> bool:
+        return time.monotonic() - self._news_at > _IDLE_SEC
+
     def turn(self, *, news: bool) -> None:
         """Begin some of what is due, if there is anything. `news`: something was drained, and more may follow."""
-        now = time.monotonic()
         if news:
-            self._news_at, self._has_news = now, True
+            self._news_at, self._has_more = time.monotonic(), True
         policy_ns = policy_changed_ns(self._store)
         if policy_ns != self._policy_ns:
             self._policy_ns, self._is_behind = policy_ns, True
-        if self._is_busy or now < max(self._next_at, self._retry_at):
-            return
-        self._thread = threading.Thread(target=self._run, name="rolltrace-upkeep", daemon=True)
-        self._thread.start()
+        if not self._is_busy and time.monotonic() >= self._next_at:
+            self._thread = threading.Thread(target=self._run, name="rolltrace-upkeep", daemon=True)
+            self._thread.start()
 
     def wait(self) -> None:
         """Wait until nothing is being done."""
@@ -113,35 +120,40 @@ class Upkeep:
 
     def _run(self) -> None:
         begun = time.monotonic()
+        wait = 0.0
         try:
             self.work()
         except (OSError, RolltraceError) as error:  # a full disk, or a bucket that does not answer
             logger.warning("upkeep of the store is postponed: %s", error)
-            self._retry_at = time.monotonic() + _RETRY_SEC
+            wait = _RETRY_SEC
         except Exception:
             caught("upkeep")
-            self._retry_at = time.monotonic() + _RETRY_SEC
-        now = time.monotonic()
-        is_idle = now - self._news_at > _IDLE_SEC
-        pause = 0.0 if is_idle else (now - begun) * (1 - _SHARE) / _SHARE
-        wait = 0.5 if self._is_behind else _LOOK_EVERY_SEC
-        if is_idle and not self._is_due:
-            wait = _LOOK_AT_OTHERS_SEC
-        elif is_idle:
-            wait = min(wait, _IDLE_SEC / 2)
-        self._next_at = now + max(wait, pause)
+            wait = _RETRY_SEC
+        took = time.monotonic() - begun
+        if not self._is_idle:
+            wait = max(wait, took * (1 - _SHARE) / _SHARE, 0.5 if self._is_behind else _LOOK_EVERY_SEC)
+        elif not self._is_due:
+            wait = max(wait, _LOOK_AT_OTHERS_SEC)
+        else:
+            wait = max(wait, 0.5 if self._is_behind else _IDLE_SEC / 2)
+        self._next_at = time.monotonic() + wait
 
     def work(self) -> None:
         """Do some of what is due."""
         begun = time.monotonic()
-        self._has_news = self._is_behind = False
+        self._has_more = self._is_behind = False
         if begun >= self._sweep_at:
             self._sweep_at = begun + _SWEEP_EVERY_SEC
-            remove_abandoned(self._store)
+            for path in abandoned_files(self._store):
+                path.unlink(missing_ok=True)
         for schema in reversed(TABLE_SCHEMAS):
             self._tables.table(schema.name).refresh()
         self._place_late_scores(begun)
-        self._is_behind = self._compact(begun + _TURN_SEC) or self._retain()
+        self._is_behind = self._compact(begun + _TURN_SEC)
+        if not self._is_behind and self._policy_ns is not None:
+            from rolltrace.keeper.retention import apply_policy  # loads the query side: only where it is needed
+
+            self._is_behind = apply_policy(self._store)
         if not self._is_behind:
             self._vacuum()
 
@@ -160,39 +172,25 @@ class Upkeep:
 
     def _compact(self, deadline: float) -> bool:
         """Compact steps that have settled, and merge small files of the others; whether there is more to do."""
-        is_idle = time.monotonic() - self._news_at > _IDLE_SEC
-        now_ms = time.time() * 1000
-        self._unsettled = False
+        is_idle, now_ms = self._is_idle, time.time() * 1000
         for place, step in find_steps(self._tables).items():
             if self._damaged.get(place) == step.files:
                 continue
             is_settled = step.is_settled(now_ms, is_idle=is_idle)
-            self._unsettled |= not is_settled
+            self._has_more |= not is_settled
             if not is_settled and step.files < MAX_BATCH_FILES:
                 continue
             if time.monotonic() > deadline:
                 return True
             if (compact_place if is_settled else merge_batches)(self._tables, place).damaged:
-                self._damaged[place] = moving_places(self._tables).get(place, 0)
+                self._damaged[place] = len(moving_files(self._tables).get(place, ()))
         return False
-
-    def _retain(self) -> bool:
-        """Apply the store's policy, if it has one; whether there is more to do."""
-        if self._policy_ns is None:
-            return False
-        from rolltrace.keeper.retention import apply_policy  # loads the query side: only where it is needed
-
-        return apply_policy(self._store)
 
     def _vacuum(self) -> None:
         mark = journal_folder(self._store) / "vacuum.done"
-        try:
-            if time.time() - mark.stat().st_mtime < VACUUM_HOURS * 3600:
-                return
-        except FileNotFoundError:
-            pass
-        vacuum(self._tables)
-        replace_file(mark, b"")
+        if not mark.exists() or time.time() - mark.stat().st_mtime >= VACUUM_HOURS * 3600:
+            vacuum(self._tables)
+            replace_file(mark, b"")
 
 
 def vacuum(tables: TableStore) -> int:
@@ -254,3 +252,39 @@ def find_steps(tables: TableStore) -> dict[Place, MovingStep]:
         for place, files in moving_files(tables).items()
     }
     return dict(sorted(steps.items(), key=lambda item: item[1].newest_ms))
+
+
+def abandoned_files(store: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> Iterator[Path]:
+    """The hidden files that a killed process did not finish, and nobody will, except among journals of other hosts.
+
+    One of this host counts when its process is gone; one of another host when it is old: if its writer was only
+    suspended, it finds the file missing and does its work again. Data files are not among them: `vacuum` removes these.
+    """
+    folders = [store / name for name in ("tokenizers", "outbox", "live", "pass", "unreadable")]
+    folders += {store / "journal" / host_name(), journal_folder(store)}
+    paths = [Path(folder, file) for top in folders for folder, _, files in os.walk(top) for file in files]
+    for path in sorted([*store.glob(".*.new"), *paths]):
+        match = _UNFINISHED.fullmatch(path.name)
+        if match is None:
+            continue
+        try:
+            age_sec = time.time() - path.stat().st_mtime
+        except OSError:
+            continue
+        if (match["host"] or match["writer_host"]) not in (None, host_tag()):
+            is_abandoned = age_sec > _OLD_SEC
+        else:  # a clock that was set back must not keep it for ever
+            is_over = age_sec > youngest_sec or age_sec < -_OLD_SEC
+            is_abandoned = is_over and not _is_running(int(match["pid"] or match["writer"]))
+        if is_abandoned:
+            yield path
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

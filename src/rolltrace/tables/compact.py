@@ -147,15 +147,21 @@ def _replace_each(
     # `trajectories` first: as long as its scores are moving, somebody who was killed in between is made up for.
     for schema in reversed(TABLE_SCHEMAS):
         files = choose_files(schema)
+        if not files:
+            continue
         try:
-            if files:
-                _replace(store, connection, schema, place, files, partial(make_select, schema), kind=kind, level=level)
-                removed += len(files)
-        except ConflictError:
-            conflicts += 1
+            rows = read_inside(connection, store.address, schema.name, files)
+            file = _write(store, connection, schema, place, partial(make_select, schema), rows, kind, level)
         except (duckdb.Error, StoreError) as error:
             damaged += 1
             _log_damage(schema.name, place, error)
+            continue
+        try:
+            store.table(schema.name).commit([file], files)
+            removed += len(files)
+        except ConflictError:
+            delete_files(store.address, schema.name, [file])
+            conflicts += 1
     return Compacted(removed, conflicts, damaged)
 
 
@@ -165,40 +171,30 @@ def _log_damage(table: str, place: Place, error: Exception) -> None:
     )
 
 
-def _replace(
+def _write(
     store: TableStore,
     connection: duckdb.DuckDBPyConnection,
     schema: TableSchema,
     place: Place,
-    files: list[DataFile],
     make_select: Callable[[str], str],
-    *,
+    rows: str,
     kind: FileKind,
     level: int,
-) -> None:
-    """Commit one file in the place of others: with what a SELECT, which is made from their rows, gives."""
+) -> DataFile:
+    """Write what a SELECT, which is made from these rows, gives; in pieces if it does not fit into memory."""
     import duckdb
 
-    rows = read_inside(connection, store.address, schema.name, files)
     pieces = 1
     while True:
         try:
             stream = _stream(connection, schema, rows, make_select, pieces)
-            file = write_file(store.address, schema.name, place, stream, kind=kind, level=level)
-            break
+            return write_file(store.address, schema.name, place, stream, kind=kind, level=level)
         except duckdb.OutOfMemoryException:
-            if schema.name in _WHOLE_STEPS:
-                if pieces > 1:
-                    raise
-                connection.execute(f"SET memory_limit = '{_WHOLE_STEP_MEMORY}'")
-            if pieces >= _MAX_PIECES:
+            if pieces >= (4 if schema.name in _WHOLE_STEPS else _MAX_PIECES):
                 raise
+            if schema.name in _WHOLE_STEPS:
+                connection.execute(f"SET memory_limit = '{_WHOLE_STEP_MEMORY}'")
             pieces *= 4
-    try:
-        store.table(schema.name).commit([file], files)
-    except ConflictError:
-        delete_files(store.address, schema.name, [file])
-        raise
 
 
 def _stream(

@@ -6,12 +6,14 @@ per column chunk and no dictionary for payload columns, so that zstd sees the pr
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import re
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,16 +21,16 @@ from typing import Any
 import xxhash
 
 from rolltrace._address import StoreAddress
-from rolltrace._arrow import pa, pc, pq
+from rolltrace._arrow import pa, pq
 from rolltrace.files import file_mode, is_inside, make_folder, open_private, read_problem, sync_path
 from rolltrace.tables.schema import BULKY, SCHEMA_OF, Place
-from rolltrace.tables.shared_files import open_storage, upload
+from rolltrace.tables.storage import open_storage, upload
 from rolltrace.tables.table import DataFile, FileKind
 
 _MAX_GROUP_ROWS = 4096
 _MAX_TRAJECTORY_GROUP_ROWS = 65_536
 _MAX_GROUP_BYTES = 48 << 20
-"""Of payload columns, uncompressed: one op of a very long trajectory can be read without all others."""
+"""Uncompressed: one op of a very long trajectory can be read without all others."""
 _PAGE_BYTES = 8 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_SLUG_CHARS = 60
@@ -87,19 +89,13 @@ def folder_name(place: Place) -> str:
 
 
 def delete_files(address: StoreAddress, table: str, files: Iterable[DataFile]) -> None:
-    """Delete data files that are in no table any more. Those that are gone are passed over."""
-    filesystem = None
+    """Delete data files that are in no table any more, as far as they are there: `vacuum` finds what is left."""
     for file in files:
-        try:
-            if address.folder is not None:
-                path = address.folder / table / file.path
-                if file.is_inside and is_inside(address.folder / table, path):
-                    path.unlink()
-            else:
-                filesystem = filesystem or open_storage(address.table(table))
-                filesystem.delete_file(file.path)
-        except OSError:  # `vacuum` finds what cannot be deleted now
-            continue
+        with suppress(OSError):
+            if address.folder is None:
+                open_storage(address.table(table)).delete_file(file.path)
+            elif file.is_inside and is_inside(address.folder / table, address.folder / table / file.path):
+                (address.folder / table / file.path).unlink()
 
 
 def file_hash(path: Path) -> str:
@@ -166,30 +162,18 @@ def _write_parquet(target: Any, table: str, rows: pa.Table | pa.RecordBatchReade
 
 
 def _row_groups(rows: pa.Table | pa.RecordBatchReader, table: str) -> Iterator[pa.Table]:
-    """The rows, so many at a time that neither they nor their payloads are too many."""
+    """The rows, so many at a time that neither they nor their bytes are too many."""
     max_rows = _MAX_TRAJECTORY_GROUP_ROWS if table == "trajectories" else _MAX_GROUP_ROWS
-    bulky = [column.name for column in SCHEMA_OF[table].columns if column.type in BULKY]
     waiting: list[pa.RecordBatch] = []
     waiting_rows = waiting_bytes = 0
     for batch in rows.to_batches() if isinstance(rows, pa.Table) else rows:
-        sizes = [sum(row) for row in zip(*(_sizes(batch[name]) for name in bulky))] or [0] * len(batch)
-        first = 0
-        for at, size in enumerate(sizes):
-            if waiting_rows and (waiting_rows >= max_rows or waiting_bytes + size > _MAX_GROUP_BYTES):
-                yield pa.Table.from_batches([*waiting, batch.slice(first, at - first)], rows.schema)
-                waiting, waiting_rows, waiting_bytes, first = [], 0, 0, at
-            waiting_rows += 1
-            waiting_bytes += size
-        waiting.append(batch.slice(first))
-    if waiting_rows:
+        pieces = max(math.ceil(batch.nbytes / _MAX_GROUP_BYTES), math.ceil(len(batch) / max_rows), 1)
+        size = math.ceil(len(batch) / pieces) or 1
+        for piece in (batch.slice(first, size) for first in range(0, len(batch), size)):
+            if waiting and (waiting_rows + len(piece) > max_rows or waiting_bytes + piece.nbytes > _MAX_GROUP_BYTES):
+                yield pa.Table.from_batches(waiting, rows.schema)
+                waiting, waiting_rows, waiting_bytes = [], 0, 0
+            waiting.append(piece)
+            waiting_rows, waiting_bytes = waiting_rows + len(piece), waiting_bytes + piece.nbytes
+    if waiting:
         yield pa.Table.from_batches(waiting, rows.schema)
-
-
-def _sizes(column: pa.Array) -> list[int]:
-    """How many bytes each value takes; maps, which are rare and small, count as nothing."""
-    if pa.types.is_map(column.type):
-        return [0] * len(column)
-    if pa.types.is_list(column.type):
-        width = column.type.value_type.bit_width // 8
-        return [(length or 0) * width for length in pc.list_value_length(column).to_pylist()]
-    return [length or 0 for length in pc.binary_length(column).to_pylist()]

@@ -7,7 +7,6 @@ trajectory. The row waits in a place without a step until somebody looks the tra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rolltrace._arrow import pa
 from rolltrace.tables.columns import PARTITION_COLUMNS
@@ -16,9 +15,6 @@ from rolltrace.tables.relation import open_scan, read_files, read_inside, sql_li
 from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import LEADING_TABLE, TableStore
 from rolltrace.tables.table import ConflictError, DataFile
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 def waiting_scores(store: TableStore) -> list[DataFile]:
@@ -38,76 +34,46 @@ def place_late_scores(store: TableStore) -> set[Place]:
     files = waiting_scores(store)
     if not files:
         return set()
-    written: list[DataFile] = []
     with open_scan() as connection:
-        sources = _find_places(store, connection, files)
-        if not sources:
-            return set()
-        targets = [
-            Place(*row) for row in connection.sql("SELECT DISTINCT project, experiment, step FROM _place").fetchall()
-        ]
-        chosen = [file for file in files if file.place in sources]
-        scores = read_inside(connection, store.address, "scores", chosen)
-        rest = f"SELECT s.* FROM {scores} s LEFT JOIN _place p USING (trajectory_id) WHERE p.step IS NULL"
-        moved = (
-            "SELECT s.* REPLACE (p.project AS project, p.experiment AS experiment, p.step AS step) "
-            f"FROM {scores} s JOIN _place p USING (trajectory_id)"
+        known = [file for file in store.files("trajectories") if file.place.step is not None]
+        trajectories = read_inside(connection, store.address, "trajectories", known)
+        waiting = read_inside(connection, store.address, "scores", files)
+        connection.execute(
+            "CREATE TEMP TABLE _home AS SELECT trajectory_id, arg_min({'project': project, 'experiment': experiment, "
+            f"'step': step}}, start_ns) AS home FROM {trajectories} WHERE trajectory_id IN "
+            f"(SELECT trajectory_id FROM {waiting}) AND start_ns IS NOT NULL GROUP BY trajectory_id"
         )
-        for place in sources:
-            written += _write(store, connection, place, rest, "s")
-        for place in targets:
-            written += _write(store, connection, place, moved, "p")
+        sources = connection.sql(f"SELECT DISTINCT project, experiment FROM {waiting} JOIN _home USING (trajectory_id)")
+        places = {Place(project, experiment, None) for project, experiment in sources.fetchall()}
+        chosen = [file for file in files if file.place in places]
+        if not chosen:
+            return set()
+        home = ", ".join(f"coalesce(home.{name}, {name}) AS {name}" for name in PARTITION_COLUMNS)
+        connection.execute(
+            f"CREATE TEMP TABLE _scores AS SELECT * EXCLUDE (home) REPLACE ({home}) "
+            f"FROM {read_inside(connection, store.address, 'scores', chosen)} LEFT JOIN _home USING (trajectory_id)"
+        )
+        written = []
+        names = ", ".join(PARTITION_COLUMNS)
+        for row in connection.sql(f"SELECT DISTINCT {names} FROM _scores").fetchall():
+            is_here = " AND ".join(f"{n} IS NOT DISTINCT FROM {sql_literal(v)}" for n, v in zip(PARTITION_COLUMNS, row))
+            select = f"SELECT * FROM _scores WHERE {is_here} ORDER BY trajectory_id, time_ns"
+            written.append(write_file(store.address, "scores", Place(*row), stream_rows(connection, select, "scores")))
     try:
         store.table("scores").commit(written, chosen)
     except ConflictError:
         delete_files(store.address, "scores", written)
         return set()
-    mark_places(store, targets)
-    return set(targets)
+    targets = {file.place for file in written if file.place.step is not None}
+    store.table("trajectories").commit([_write_mark(store, place) for place in targets])
+    return targets
 
 
-def mark_places(store: TableStore, places: list[Place]) -> None:
-    """Mark steps as moving: their scores have changed."""
+def _write_mark(store: TableStore, place: Place) -> DataFile:
+    """A file that marks a step as moving: its scores have changed."""
     schema = arrow_schema("trajectories")
-    files = []
-    for place in places:
-        row = dict.fromkeys(schema.names) | dict(zip(PARTITION_COLUMNS, place))
-        files.append(write_file(store.address, "trajectories", place, pa.Table.from_pylist([row], schema=schema)))
-    store.table("trajectories").commit(files)
-
-
-def _find_places(store: TableStore, connection: duckdb.DuckDBPyConnection, files: list[DataFile]) -> set[Place]:
-    """Make the table `_place`: the step of each trajectory that a waiting score names; the places they wait in."""
-    scores = read_inside(connection, store.address, "scores", files)
-    known = [file for file in store.files("trajectories") if file.place.step is not None]
-    trajectories = read_inside(connection, store.address, "trajectories", known)
-    connection.execute(
-        f"CREATE TEMP TABLE _waiting AS SELECT DISTINCT trajectory_id, project, experiment FROM {scores} "
-        "WHERE trajectory_id IS NOT NULL"
-    )
-    connection.execute(
-        "CREATE TEMP TABLE _place AS SELECT trajectory_id, arg_min(project, start_ns) AS project, "
-        "arg_min(experiment, start_ns) AS experiment, arg_min(step, start_ns) AS step "
-        f"FROM {trajectories} WHERE trajectory_id IN (SELECT trajectory_id FROM _waiting) AND start_ns IS NOT NULL "
-        "GROUP BY trajectory_id"
-    )
-    sources = "SELECT DISTINCT w.project, w.experiment FROM _waiting w JOIN _place USING (trajectory_id)"
-    return {Place(project, experiment, None) for project, experiment in connection.sql(sources).fetchall()}
-
-
-def _write(
-    store: TableStore, connection: duckdb.DuckDBPyConnection, place: Place, select: str, alias: str
-) -> list[DataFile]:
-    """The rows of a SELECT that are of one place, as a batch file; none if there are none."""
-    condition = " AND ".join(
-        f"{alias}.{name} IS NOT DISTINCT FROM {sql_literal(value)}" for name, value in zip(PARTITION_COLUMNS, place)
-    )
-    joined = f"{select} {'AND' if ' WHERE ' in select else 'WHERE'} {condition}"
-    (count,) = connection.sql(f"SELECT count(*) FROM ({joined})").fetchall()[0]
-    if not count:
-        return []
-    rows = stream_rows(connection, f"{joined} ORDER BY s.trajectory_id, s.time_ns", "scores")
-    return [write_file(store.address, "scores", place, rows)]
+    row = dict.fromkeys(schema.names) | dict(zip(PARTITION_COLUMNS, place))
+    return write_file(store.address, "trajectories", place, pa.Table.from_pylist([row], schema=schema))
 
 
 def find_places(store: TableStore, trajectory_ids: Sequence[str]) -> dict[str, Place]:

@@ -9,6 +9,7 @@ Of a store on object storage it is an object there, replaced every two seconds a
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from rolltrace._address import address_in
 from rolltrace._guard import logger
 from rolltrace.errors import RolltraceError
-from rolltrace.tables.shared_files import read_shared, remove_shared, write_shared
+from rolltrace.tables.storage import read_shared, remove_shared, write_shared
 
 MAX_LIVE_OPS = 10_000
 """How many running ops, and as many trajectories, a snapshot has at most."""
@@ -97,10 +98,8 @@ def read_live(store: Path) -> list[LiveSnapshot]:
     """The snapshots of all hosts; those that cannot be read are left out."""
     snapshots = []
     for content in read_shared(address_in(store), _FOLDER).values():
-        try:
+        with suppress(ValueError, msgspec.MsgspecError):
             snapshots.append(msgspec.json.decode(content, type=LiveSnapshot))
-        except (ValueError, msgspec.MsgspecError):
-            continue
     return snapshots
 
 

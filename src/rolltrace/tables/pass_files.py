@@ -21,7 +21,7 @@ from rolltrace.pass_rule import (
     rules_in,
     write_rule,
 )
-from rolltrace.tables.shared_files import read_shared, remove_shared, write_shared
+from rolltrace.tables.storage import read_shared, remove_shared, write_shared
 
 
 def read_pass_rules(store: Path) -> dict[Experiment, PassRule]:

@@ -16,7 +16,7 @@ from rolltrace.errors import StoreError
 from rolltrace.files import is_inside
 from rolltrace.tables.reduce import reduce_rows
 from rolltrace.tables.schema import SCHEMA_OF, arrow_schema, empty_select
-from rolltrace.tables.shared_files import open_storage
+from rolltrace.tables.storage import open_storage
 from rolltrace.tables.table import DataFile
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import xxhash
@@ -29,11 +30,8 @@ _MAX_LINK_CHARS = 2_000
 _MAX_LINKS = 8
 
 
-class Route(NamedTuple):
-    """An experiment whose trajectories are sent."""
-
-    project: str
-    experiment: str
+Route = tuple[str, str]
+"""Project and name of an experiment whose trajectories are sent."""
 
 
 def outbox_folder(store: Path, backend: str) -> Path:
@@ -56,31 +54,22 @@ def outboxes(store: Path) -> list[str]:
 
 def note_routes(store: Path, meta: Mapping[str, Any]) -> None:
     """Remember the backends that a journal's writer was set up with, if there are any."""
+    route = {name: str(meta.get(name, "unknown")) for name in ("project", "experiment")}
     for backend in meta.get("backends") or ():
-        if backend != EMBEDDED:
-            _note(
-                store, str(backend), Route(str(meta.get("project", "unknown")), str(meta.get("experiment", "unknown")))
-            )
+        path = outbox_folder(store, str(backend)) / "routes" / f"{_hash(*route.values())}.json"
+        if backend != EMBEDDED and not path.exists():
+            make_folder(path.parent)
+            replace_file(path, json.dumps(route).encode(), durable=True)
 
 
 def routes(store: Path, backend: str) -> set[Route]:
     """The experiments that go to a backend."""
     experiments = set()
     for path in (outbox_folder(store, backend) / "routes").glob("*.json"):
-        try:
+        with suppress(OSError, ValueError, KeyError, TypeError):  # not one of ours
             page = json.loads(read_page(path))
-            experiments.add(Route(str(page["project"]), str(page["experiment"])))
-        except (OSError, ValueError, KeyError, TypeError):  # not one of ours
-            continue
+            experiments.add((str(page["project"]), str(page["experiment"])))
     return experiments
-
-
-def _note(store: Path, backend: str, route: Route) -> None:
-    path = outbox_folder(store, backend) / "routes" / f"{_hash(*route)}.json"
-    if path.exists():
-        return
-    make_folder(path.parent)
-    replace_file(path, json.dumps(route._asdict()).encode(), durable=True)
 
 
 def save_links(
@@ -103,13 +92,10 @@ def links_of(store: Path, project: str, experiment: str, run: str | None, trajec
         except (OSError, ValueError):  # nothing is known
             continue
         for name, address in list(addresses.items())[:_MAX_LINKS] if isinstance(addresses, dict) else ():
-            if (
-                isinstance(address, str)
-                and address.startswith(("http://", "https://"))
-                and len(address) <= _MAX_LINK_CHARS
-            ):
-                ids = address.replace("{id}", trajectory_id).replace("{uuid}", str(uuid.UUID(hex=trajectory_id)))
-                links[str(name)[:100]] = ids
+            text = str(address)
+            if text.startswith(("http://", "https://")) and len(text) <= _MAX_LINK_CHARS:
+                text = text.replace("{id}", trajectory_id).replace("{uuid}", str(uuid.UUID(hex=trajectory_id)))
+                links[str(name)[:100]] = text
     return links
 
 

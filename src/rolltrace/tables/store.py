@@ -10,9 +10,9 @@ STORE/live/HOST             what is running there right now
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rolltrace._address import StoreAddress
@@ -21,7 +21,7 @@ from rolltrace.errors import FormatError, StoreError
 from rolltrace.files import make_store, replace_file
 from rolltrace.tables.columns import STORE_FORMAT, TABLE_SCHEMAS
 from rolltrace.tables.schema import Place
-from rolltrace.tables.shared_files import read_shared, write_shared
+from rolltrace.tables.storage import read_shared, write_shared
 from rolltrace.tables.table import LOG, DataFile, Table
 
 _FORMAT_FILE = "format.json"
@@ -135,19 +135,13 @@ class TableStore:
 def hidden_files(store: TableStore) -> list[Path]:
     """Data files that a process which was killed did not finish, in a folder: nobody reads them, nor does deltalake
     see them."""
-    folder = store.address.folder
-    if folder is None:
-        return []
-    limit = time.time() - MAX_WRITING_SEC
-    paths = [path for schema in TABLE_SCHEMAS for path in (folder / schema.name / "data").glob("*/*/.*.parquet")]
-    return sorted(path for path in paths if _changed_at(path) < limit)
-
-
-def _changed_at(path: Path) -> float:
-    try:
-        return path.lstat().st_mtime
-    except OSError:  # finished since it was listed
-        return math.inf
+    paths = []
+    for schema in TABLE_SCHEMAS if store.address.folder is not None else ():
+        for path in Path(store.address.table(schema.name), "data").glob("*/*/.*.parquet"):
+            with suppress(OSError):  # finished since it was listed
+                if path.lstat().st_mtime < time.time() - MAX_WRITING_SEC:
+                    paths.append(path)
+    return sorted(paths)
 
 
 def find_torn_entry(log: Path) -> Path | None:

@@ -27,8 +27,8 @@ from rolltrace._arrow import pa
 from rolltrace.errors import FormatError, OutageError
 from rolltrace.files import file_mode, make_folder, sync_path
 from rolltrace.tables.columns import PARTITION_COLUMNS
-from rolltrace.tables.outage import describe_error, translate_errors
 from rolltrace.tables.schema import Place, arrow_schema
+from rolltrace.tables.storage import describe_error, translate_errors
 
 LOG = "_delta_log"
 _CHECKPOINT_INTERVAL = 50
@@ -41,7 +41,7 @@ _CONFIGURATION: Mapping[str, str | None] = {
     "delta.deletedFileRetentionDuration": "interval 2 hours",
 }
 _MAX_COMMIT_RETRIES = 60
-_NAME = re.compile(r"(?:batch|settled)-([0-9]{1,4})-[0-9a-f]{32}-([0-9a-f]{16})\.parquet", re.ASCII)
+_NAME = re.compile(r"(?:^|/)(?:batch|settled)-([0-9]{1,4})-[0-9a-f]{32}-([0-9a-f]{16})\.parquet$", re.ASCII)
 
 FileKind = Literal["batch", "settled"]
 
@@ -69,13 +69,13 @@ class DataFile(NamedTuple):
     @property
     def columns(self) -> int | None:
         """How many columns it has: files with as many have the same, because columns are only ever added."""
-        match = _NAME.fullmatch(self.path.rpartition("/")[2])
+        match = _NAME.search(self.path)
         return None if match is None else int(match[1])
 
     @property
     def hash(self) -> str | None:
         """The hash of its content; None if another tool has written it."""
-        match = _NAME.fullmatch(self.path.rpartition("/")[2])
+        match = _NAME.search(self.path)
         return None if match is None else match[2]
 
     @property
@@ -268,15 +268,10 @@ def _read_files(delta: Any, address: StoreAddress, name: str) -> Iterable[DataFi
     rows = delta.get_add_actions(flatten=True)  # not through pyarrow, which a listing need not load
     if not rows.num_rows:
         return
-    wanted = [
-        "path",
-        "size_bytes",
-        "num_records",
-        "modification_time",
-        *(f"partition.{part}" for part in PARTITION_COLUMNS),
-    ]
-    missing = [column for column in wanted if column not in rows.column_names]
+    parts = [f"partition.{part}" for part in PARTITION_COLUMNS]
+    columns = ["path", "size_bytes", "num_records", "modification_time", *parts]
+    missing = [column for column in columns if column not in rows.column_names]
     if missing:
         raise FormatError(f"{address.table(name)!r} is not a table of rolltrace: it has no {missing[0]!r}")
-    for path, size, count, time_ms, *place in zip(*(rows.column(column).to_pylist() for column in wanted)):
+    for path, size, count, time_ms, *place in zip(*(rows.column(column).to_pylist() for column in columns)):
         yield DataFile(unquote(path), size, count or 0, Place(*place), time_ms)

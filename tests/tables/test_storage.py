@@ -18,7 +18,7 @@ from rolltrace.tables import (
     write_live,
     write_pass_rule,
 )
-from rolltrace.tables.shared_files import read_shared, remove_shared, write_shared
+from rolltrace.tables.storage import read_shared, remove_shared, write_shared
 
 
 def test_a_shared_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
