@@ -40,12 +40,7 @@ def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> 
 
 
 def replace_file(path: Path, data: bytes | Iterable[bytes], *, durable: bool = False) -> None:
-    """Write a file of a store, new or in the place of an older one. Who may read it is decided in `access`.
-
-    Args:
-        path: The file; its folder is there.
-        data: Its content, at once or in pieces.
-        durable: A power cut cannot take it back. Costs two waits for the disk.
-    """
+    """Write a file of a store, new or in the place of an older one, in a folder that is there. Who may read it is
+    decided in `access`. With `durable` a power cut cannot take it back, which costs two waits for the disk."""
     with replacing(path, durable=durable, mode=file_mode(path.parent)) as hidden, hidden.open("wb") as file:
         file.writelines([data] if isinstance(data, bytes) else data)

@@ -113,11 +113,8 @@ class Outbox:
         return routes(self.store, self.backend)
 
     def choose_hosts(self, waiting: Mapping[str, int]) -> set[str]:
-        """The hosts whose trajectories this host sends, out of some.
-
-        Args:
-            waiting: The tag of each host that has something to be sent, and the newest time in that.
-        """
+        """The hosts whose trajectories this host sends, out of those that have something waiting, and the newest
+        time in that."""
         chosen = waiting.keys() & {host_tag()}
         if self.is_shared and host_tag() == min({host_tag(), *self.others_at_work()}):
             heard_of, limit_ns = self.others_at_work(_SILENT_SEC), time.time_ns() - round(_SILENT_SEC * 1e9)

@@ -105,12 +105,7 @@ def _compare_routed(store: Store, outbox: Outbox) -> list[_Compared]:
 
 def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, any_host: bool = False) -> Pending:
     """What is to be sent without being asked for: complete trajectories of routed experiments, as the policy says.
-
-    Args:
-        store, outbox: From where, and to which backend.
-        quiet_sec: How long nothing of a trajectory has come before it counts as complete.
-        any_host: What all hosts that share the outbox are to send; otherwise this one, also for hosts that are gone.
-    """
+    By this host, also for hosts that are gone; with `any_host`, by all that share the outbox."""
     rows = _compare_routed(store, outbox)
     newest: dict[str, int] = {}
     for row in rows:
@@ -130,13 +125,8 @@ def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, any_ho
 
 
 def asked_for(store: Store, outbox: Outbox, *, again: bool = False, **conditions: Any) -> Pending:
-    """What is to be sent because somebody asks: all finished trajectories that meet the conditions, routed or not.
-
-    Args:
-        store, outbox: From where, and to which backend.
-        again: Also what the backend has already, and what another host is sending.
-        **conditions: As in `query.survey`.
-    """
+    """What is to be sent because somebody asks: all finished trajectories that meet the conditions of
+    `query.survey`, routed or not; with `again` also what the backend has already, and what another host is sending."""
     rows = [row for row in _compare(store, outbox, also_sent=again, **conditions) if row.wanted]
     if again:
         return Pending([row.item for row in rows], [], 0, 0)

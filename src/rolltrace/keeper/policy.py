@@ -125,14 +125,8 @@ def choose(
     rewarded: Container[tuple[str, str]] = (),
     unsent: Container[str] = (),
 ) -> Choice:
-    """Choose from the trajectories of whole steps.
-
-    Args:
-        rows: All trajectories of one step or several.
-        policy: What to keep.
-        rewarded: The (project, experiment) that have rewards in other steps.
-        unsent: Trajectories that a backend is still to be given.
-    """
+    """Choose from all trajectories of whole steps. `rewarded`: the (project, experiment) that have rewards in other
+    steps; `unsent`: trajectories that a backend is still to be given."""
     groups = groups_of(rows)
     roots = [row for group in groups for row in group.roots]
     in_use = {(row["project"], row["experiment"]) for row in roots if row["reward"] is not None}

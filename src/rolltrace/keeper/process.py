@@ -50,14 +50,8 @@ def run(store: Path) -> int:
 def follow(
     store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False, ended: threading.Event | None = None
 ) -> None:
-    """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock.
-
-    Args:
-        store: The store.
-        idle_sec: How long to wait for news.
-        threads: Send in threads, where no process may be started.
-        ended: Set by whoever wants it to come to its end.
-    """
+    """Drain until no journal is left, there was no news for `idle_sec`, or `ended` is set. The caller holds the
+    lock. With `threads`, it sends in threads, where no process may be started."""
     plugins = PluginChecks(store)
     senders = Senders(store, threads=threads)
     follower = Follower(store)
@@ -107,13 +101,8 @@ def run_once(
     progress: Callable[[int, int], None] = lambda done, total: None,
     folders: frozenset[Path] | None = None,
 ) -> int:
-    """Drain all that waits now, after whoever is draining at the moment. Gives the exit code.
-
-    Args:
-        store: The store.
-        progress: Told how many bytes are done, and of how many.
-        folders: The journals of a host that is gone; by default those of this host.
-    """
+    """Drain all that waits now, after whoever is draining at the moment: on this host, or in the `folders` of one
+    that is gone. `progress` is told how many bytes are done, and of how many. Gives the exit code."""
     plugins = PluginChecks(store)
     follower = Follower(store, folders=folders)
     while True:

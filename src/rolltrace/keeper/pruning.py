@@ -66,13 +66,8 @@ class Choice(NamedTuple):
 def choose_groups(
     groups: Iterable[Group], why_kept: Callable[[Group], str | None], *, unsent: Container[str] = ()
 ) -> Choice:
-    """Choose among groups; those that are still going on are left alone.
-
-    Args:
-        groups: From `groups_of`.
-        why_kept: Says of a group why it is kept; None if it is not.
-        unsent: Trajectories that a backend is still to be given.
-    """
+    """Choose among groups; those that are still going on, or `unsent`, are left alone. `why_kept` says why one is
+    kept; None if it is not."""
     choice = Choice([], {})
     for group in groups:
         is_waiting = any(row["status"] == "running" or row["trajectory_id"] in unsent for row in group.rows)
@@ -209,13 +204,8 @@ class Removal(NamedTuple):
 
 
 def plan_removal(store: Path, ids: Collection[str], whole: Mapping[str, str] = MappingProxyType({})) -> Removal:
-    """Those of these trajectories that can be deleted now. Changes nothing.
-
-    Args:
-        store: The store.
-        ids: The trajectories.
-        whole: The project, experiment or run that goes whole: with what was recorded for its groups.
-    """
+    """Those of these trajectories that can be deleted now; `whole` names the project, experiment or run that goes
+    whole, with what was recorded for its groups. Changes nothing."""
     rows = [
         row
         for row in read_summaries(TableStore(address_in(store)))

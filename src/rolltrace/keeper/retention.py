@@ -80,14 +80,8 @@ class Retained(NamedTuple):
 def retain(
     store: Path, policy: RetentionPolicy, *, decision: Decision | None = None, at_once: bool = False
 ) -> Retained:
-    """Remove what the policy does not keep.
-
-    Args:
-        store: The store.
-        policy: What to keep.
-        decision: What somebody has agreed to; made now if not given.
-        at_once: Delete the old files now, not when `vacuum` comes by.
-    """
+    """Remove what the policy does not keep, by a decision that somebody has agreed to, or one that is made now. With
+    `at_once`, old files are deleted now, not when `vacuum` comes by."""
     decision = decide(store, policy) if decision is None else decision
     pruned, tables = Pruned(0, 0, 0), TableStore(address_in(store))
     if decision.chosen:
@@ -104,15 +98,9 @@ def retain(
 def decide(
     store: Path, policy: RetentionPolicy, *, max_steps: int | None = None, only_settled: bool = False
 ) -> Decision:
-    """What the policy says of the finished steps that it has not been applied to, as they are now.
-
-    Args:
-        store: The store.
-        policy: What to keep.
-        max_steps: How many steps at most.
-        only_settled: Leave out steps that were not compacted yet: what comes at last may be the reward that keeps a
-            trajectory.
-    """
+    """What the policy says of the finished steps that it has not been applied to, as they are now. With
+    `only_settled` without steps that were not compacted yet: what comes at last may be the reward that keeps a
+    trajectory."""
     tables = TableStore(address_in(store))
     due = _find_due(store, policy, tables, only_settled=only_settled)
     steps = list(due)[:max_steps]

@@ -62,13 +62,8 @@ class Sender:
         deadline: float = float("inf"),
         progress: Progress = lambda done, total: None,
     ) -> None:
-        """Send what is pending, new ones first. What was not dealt with is in `left` then.
-
-        Args:
-            pending: What there is to do.
-            max_bytes_per_day: When so much was sent today, the rest is held back.
-            deadline: On the monotonic clock; no batch begins after it.
-            progress: Called with how many are done, and how many there are.
+        """Send what is pending, new ones first, until the deadline (on the monotonic clock). What was not dealt with
+        is in `left` then; what is over the day's budget is held back.
 
         Raises:
             BackendError, MissingExtraError: as from the backend.

@@ -30,11 +30,8 @@ class Senders:
         self._started: dict[str, float] = {}
 
     def wake(self, *, news: bool) -> None:
-        """Start the senders that are needed and not at work.
-
-        Args:
-            news: There is something new in the store; senders that had nothing left to do are needed again.
-        """
+        """Start the senders that are needed and not at work. With `news`, those that had nothing left to do are
+        needed again."""
         for name in outboxes(self._store):
             if not routes(self._store, name):
                 continue

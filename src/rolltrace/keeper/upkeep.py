@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from rolltrace._guard import caught, logger
 from rolltrace.errors import RolltraceError, StoreError
-from rolltrace.files import host_name, host_tag, replace_file
-from rolltrace.journal import journal_files, journal_folder
+from rolltrace.files import host_tag, replace_file
+from rolltrace.journal import journal_files, journal_folder, own_folders
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.tables import (
     MAX_BATCH_FILES,
@@ -145,7 +145,8 @@ class Upkeep:
         if begun >= self._sweep_at:
             self._sweep_at = begun + _SWEEP_EVERY_SEC
             for path in abandoned_files(self._store):
-                path.unlink(missing_ok=True)
+                if self._store / "journal" not in path.parents or path.parent in own_folders(self._store):
+                    path.unlink(missing_ok=True)
         for schema in reversed(TABLE_SCHEMAS):
             self._tables.table(schema.name).refresh()
         self._place_late_scores(begun)
@@ -255,13 +256,14 @@ def find_steps(tables: TableStore) -> dict[Place, MovingStep]:
 
 
 def abandoned_files(store: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> Iterator[Path]:
-    """The hidden files that a killed process did not finish, and nobody will, except among journals of other hosts.
+    """The hidden files that a killed process did not finish, and nobody will.
 
     One of this host counts when its process is gone; one of another host when it is old: if its writer was only
     suspended, it finds the file missing and does its work again. Data files are not among them: `vacuum` removes these.
     """
-    folders = [store / name for name in ("tokenizers", "outbox", "live", "pass", "unreadable")]
-    folders += {store / "journal" / host_name(), journal_folder(store)}
+    folders = {store / name for name in ("tokenizers", "outbox", "live", "pass", "unreadable", "journal")}
+    if store not in journal_folder(store).parents:
+        folders.add(journal_folder(store))
     paths = [Path(folder, file) for top in folders for folder, _, files in os.walk(top) for file in files]
     for path in sorted([*store.glob(".*.new"), *paths]):
         match = _UNFINISHED.fullmatch(path.name)

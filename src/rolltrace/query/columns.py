@@ -3,13 +3,16 @@
 The headers of `rolltrace ls` and `rolltrace groups` may be typed too: each is another name for a field of a filter, or
 for a column to sort by or to choose.
 
-Each is a column of the table `trajectories` too. `Trajectory` has an attribute of each name.
+Each is a column of the table `trajectories` too, and what is added there is here. `Trajectory` has an attribute of each
+name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
+
+from rolltrace.tables import TRAJECTORIES
 
 ColumnKind = Literal["integer", "number", "text", "bool", "sample", "texts", "tags"]
 
@@ -29,7 +32,7 @@ class TrajectoryColumn(NamedTuple):
 
 _column = TrajectoryColumn
 
-COLUMNS = (
+_NAMED = (
     _column("trajectory_id", "text", "32 hexadecimal digits", comparable=False),
     _column("project", "text", "project name"),
     _column("experiment", "text", "experiment name"),
@@ -75,6 +78,21 @@ COLUMNS = (
         on_page=False,
     ),
 )  # fmt: skip
+_INNER = {
+    "sample_number", "run_ns", "traceback", "parent_trajectory_id", "parent_op_id", "tags_ns", "status_rank",
+    "last_call_ns", "last_ns", "records", "open_ops", "terms", "task", "task_ns", "answer", "scored_ns", "branch",
+    "dropped",
+}  # fmt: skip
+"""Columns of the table that the view has not."""
+_KINDS: Mapping[str, ColumnKind] = {"int64": "integer", "float64": "number", "bool": "bool", "text[]": "texts"}
+COLUMNS = (
+    *_NAMED,
+    *(
+        _column(column.name, _KINDS.get(column.type, "text"), column.meaning)
+        for column in TRAJECTORIES.columns
+        if column.name not in _INNER | {named.name for named in _NAMED}
+    ),
+)
 """In the order of the view. `prompt_tokens` is that of the last model call, `response_tokens` the sum over all."""
 
 TRAJECTORY_COLUMNS = tuple(column.name for column in COLUMNS)

@@ -273,8 +273,10 @@ def _build(
     notes = [_parsed(row, "body") for row in notes]
     pruned = pruning_of(notes)
     ops = {span["op_id"]: op_of(span, contents, pruned) for span in spans}
+    listed = {**listed, "tags": tags_of(listed["tags"])}
+    later = {name: listed.pop(name) for name in listed.keys() - Trajectory.__dataclass_fields__.keys()}
     built = Trajectory(
-        **{**listed, "tags": tags_of(listed["tags"])},
+        **listed,
         **inside,
         ops=_tree(spans, ops),
         tokens=TokensOfOps(ops.values(), contents),
@@ -285,6 +287,7 @@ def _build(
         notes=[Note(**note) for note in notes if note["event"] != PRUNED],
         pruned=pruned,
     )
+    built.__dict__.update(later)
     found = [Finding(**_parsed(row, "detail")) for row in flags]
     late: dict[str, Callable[[], Any]] = {
         "messages": lambda: transcripts.rows(built.trajectory_id),

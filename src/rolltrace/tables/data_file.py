@@ -45,16 +45,8 @@ def write_file(
     kind: FileKind = "batch",
     level: int = 1,
 ) -> DataFile:
-    """Write the rows of one place as a data file, which is in no table until it is committed.
-
-    Args:
-        address: The store.
-        table: Which table they are of; their columns are those of its schema.
-        place: The place that all rows belong to.
-        rows: The rows, in the order of the table's `sorted_by`.
-        kind: `settled` if there is one row per key.
-        level: Of zstd: 1 is fast; 9 saves another sixth, for files that stay.
-    """
+    """Write the rows of one place, in the order of the table's `sorted_by`, as a data file, which is in no table
+    until it is committed. `level` is that of zstd: 1 is fast; 9 saves another sixth, for files that stay."""
     place_folder = folder_name(place)
     name = f"{kind}-{len(rows.schema)}-{uuid.uuid4().hex}"
     folder = address.folder
@@ -108,12 +100,8 @@ def file_hash(path: Path) -> str:
 
 
 def find_problem(table_folder: Path, file: DataFile, *, content: bool = True) -> str | None:
-    """What is wrong with a data file in a folder; None if it is as it was written.
-
-    Args:
-        table_folder: That of its table.
-        file: The file.
-        content: Compare its content with its hash.
+    """What is wrong with a data file in the folder of its table; None if it is as it was written. Without `content`,
+    its hash is not looked at.
 
     Raises:
         FileNotFoundError: it is not there.

@@ -40,39 +40,7 @@ class TableVersion(Protocol):
     def files(self) -> list[DataFile]: ...
 
 
-class _Add(msgspec.Struct, rename="camel"):
-    path: str
-    partition_values: dict[str, str | None]
-    size: int = 0
-    modification_time: int = 0
-    stats: str | None = None
-
-
-class _Remove(msgspec.Struct):
-    path: str
-
-
-class _ReaderProtocol(msgspec.Struct, rename="camel"):
-    reader_features: list[str] | None = None
-
-
-class _Action(msgspec.Struct):
-    add: _Add | None = None
-    remove: _Remove | None = None
-    protocol: _ReaderProtocol | None = None
-
-
-class _Stats(msgspec.Struct, rename="camel"):
-    num_records: int = 0
-
-
-class _LastCheckpoint(msgspec.Struct):
-    version: int
-
-
-_decode_action = msgspec.json.Decoder(_Action).decode
-_decode_stats = msgspec.json.Decoder(_Stats).decode
-_decode_checkpoint = msgspec.json.Decoder(_LastCheckpoint).decode
+_decode = msgspec.json.Decoder().decode
 
 
 def open_version(address: StoreAddress, name: str, fetch: Fetch) -> TableVersion:
@@ -122,7 +90,7 @@ class TableLog:
         while self._entry(self._version + 1).exists():
             try:
                 lines = read_page(self._entry(self._version + 1)).splitlines()
-                actions = [_decode_action(line) for line in lines if line.strip()]
+                actions = [_decode(line) for line in lines if line.strip()]
                 if not actions:
                     raise ValueError("an empty entry")
             except ValueError:
@@ -137,7 +105,7 @@ class TableLog:
     def _load_checkpoint(self) -> None:
         """Begin with the newest checkpoint, if it is newer than what is known."""
         try:
-            version = _decode_checkpoint(read_page(self._log / "_last_checkpoint")).version
+            version = int(_decode(read_page(self._log / "_last_checkpoint"))["version"])
         except FileNotFoundError:
             return
         if version <= self._version:
@@ -145,24 +113,22 @@ class TableLog:
         path = self._log / f"{version:020}.checkpoint.parquet"
         if path.is_symlink():
             raise ValueError("a link")
-        files = {}
-        for path_, size, time_ms, stats, project, experiment, step, features in self._fetch(_CHECKPOINT, [str(path)]):
+        rows = self._fetch(_CHECKPOINT, [str(path)])
+        for *_, features in rows:
             _check_features(features)
-            if path_ is not None:
-                place = {"project": project, "experiment": experiment, "step": step}
-                files[unquote(path_)] = _data_file(_Add(path_, place, size, time_ms, stats))
-        self._files, self._version = files, version
+        files = [_data_file(*row[:-1]) for row in rows if row[0] is not None]
+        self._files, self._version = {file.path: file for file in files}, version
 
-    def _apply(self, actions: list[_Action]) -> None:
+    def _apply(self, actions: list[dict[str, Any]]) -> None:
         # Removes first: a commit that rewrites a file under its own name adds it again.
         for action in actions:
-            if action.protocol is not None:
-                _check_features(action.protocol.reader_features)
-            if action.remove is not None:
-                self._files.pop(unquote(action.remove.path), None)
+            _check_features(action.get("protocol", {}).get("readerFeatures"))
+            if "remove" in action:
+                self._files.pop(unquote(action["remove"]["path"]), None)
         for action in actions:
-            if action.add is not None:
-                file = _data_file(action.add)
+            if (add := action.get("add")) is not None:
+                place = (add["partitionValues"].get(name) for name in Place._fields)
+                file = _data_file(add["path"], add["size"], add["modificationTime"], add.get("stats"), *place)
                 self._files[file.path] = file
 
 
@@ -172,9 +138,8 @@ def _check_features(features: list[str] | None) -> None:
         raise ValueError(f"it uses {features}")
 
 
-def _data_file(add: _Add) -> DataFile:
-    project, experiment, step = (add.partition_values.get(name) for name in Place._fields)
-    place = Place(project or "unknown", experiment or "unknown", None if step is None else int(step))
-    return DataFile(
-        unquote(add.path), add.size, _decode_stats(add.stats or "{}").num_records, place, add.modification_time
-    )
+def _data_file(path: str, size: int, time_ms: int, stats: str | None, *place: str | None) -> DataFile:
+    project, experiment, step = place
+    rows = _decode(stats or "{}").get("numRecords", 0)
+    place_ = Place(project or "unknown", experiment or "unknown", None if step is None else int(step))
+    return DataFile(unquote(path), size, rows, place_, time_ms)

@@ -93,21 +93,15 @@ def prune_payloads(
     at_once: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Pruned:
-    """Remove the payloads of these trajectories, or with `whole` their transitions, notes and ops altogether.
-
-    Model and tool calls keep their small columns even then.
+    """Remove the payloads of these trajectories, or with `whole` their transitions, notes and ops altogether; model
+    and tool calls keep their small columns even then.
 
     Args:
-        store: The store.
-        chosen: The trajectories.
-        whole: Remove rows, not only payloads.
+        store, chosen, whole: What.
         reason: Why, in `losses`; `pruned_payload` or `pruned_whole` if not given.
         policy: The command or policy that chose them, for whoever looks for a payload later.
         at_once: Delete the old files now, not when `vacuum` comes by: somebody is waiting for the space.
         progress: Told how many tables are done, of how many.
-
-    Raises:
-        StoreError: others change the same files all the time.
     """
     why = reason or ("pruned_whole" if whole else "pruned_payload")
     rows = size = 0

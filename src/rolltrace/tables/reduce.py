@@ -7,19 +7,15 @@ answer. Settled columns of `trajectories` are computed here too: from the scores
 from __future__ import annotations
 
 from rolltrace.tables.columns import TRAJECTORIES, TableColumn, TableSchema
+from rolltrace.tables.schema import SQL_TYPES
 
 _STEP_KEY = ("project", "experiment", "step", "validate")
 _COORDINATES = (*_STEP_KEY, "sample_index", "rollout_n")
 
 
 def reduce_rows(schema: TableSchema, rows: str, scores: str = "") -> str:
-    """A SELECT that gives one row per key, or the rows as they are for a table without one.
-
-    Args:
-        schema: The table.
-        rows: SQL of the relation with its rows, partial and whole: a table name, or a SELECT in parentheses.
-        scores: Of `trajectories`: the relation with the scores of the same steps.
-    """
+    """A SELECT that gives one row per key, or the rows as they are for a table without one. `rows` is SQL of a
+    relation with partial and whole rows, `scores`, of `trajectories`, with the scores of the same steps."""
     if not schema.key:
         return f"SELECT {_names(schema)} FROM {rows}"
     if schema is TRAJECTORIES:
@@ -77,7 +73,7 @@ def _is_said(order: str) -> str:
 def _aggregate(column: TableColumn) -> str:
     name = f'"{column.name}"'
     if column.reducer == "sum":
-        return f"sum({name})::BIGINT"
+        return f"sum({name})::{SQL_TYPES[column.type]}"
     if column.reducer == "union":
         return f"coalesce(list_sort(list_distinct(flatten(list({name}) FILTER ({name} IS NOT NULL)))), [])"
     if column.reducer == "merge":

@@ -59,13 +59,8 @@ def read_rows(
     files: Sequence[DataFile],
     scores: Sequence[DataFile] = (),
 ) -> str:
-    """SQL of the rows of a table with one row per key, whether its steps are settled or moving.
-
-    Args:
-        connection, address, table: Of what, and who asks.
-        files: Its files.
-        scores: Of `trajectories`: the files of the table `scores` in the places that are moving.
-    """
+    """SQL of the rows of a table with one row per key, whether its steps are settled or moving. `scores`, of
+    `trajectories`: the files of that table in the places that are moving."""
     schema = SCHEMA_OF[table]
     if not schema.key:
         return read_files(connection, address, table, files)

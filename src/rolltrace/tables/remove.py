@@ -25,7 +25,7 @@ from rolltrace.tables.rewrite import (
 )
 from rolltrace.tables.schema import Place
 from rolltrace.tables.store import TableStore
-from rolltrace.tables.table import DataFile, FileKind
+from rolltrace.tables.table import FileKind
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,24 +59,14 @@ def remove_trajectories(
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Removed:
-    """Delete trajectories.
-
-    Args:
-        store: The store.
-        chosen: Their ids, by place.
-        whole: The project, experiment or run that goes whole: with what is in no trajectory, such as its losses.
-        progress: Told how many tables are done, of how many.
-
-    Raises:
-        StoreError: others change the same files all the time.
-    """
+    """Delete trajectories, and with what is `whole` (a project, experiment or run) what is in no trajectory, such as
+    its losses. `progress` is told how many tables are done, of how many."""
     store.refresh()
-    moving = moving_places(store)
     experiments = {place[:2] for place in chosen}
-    before = _list_files(store, experiments)
-    for place in chosen:
-        if place in moving:  # scores that were given by coordinates have the id of their trajectory then
-            compact_place(store, place)
+    before = [{file.place for file in store.files(schema.name)} for schema in TABLE_SCHEMAS]
+    size = _count_bytes(store, experiments)
+    for place in chosen.keys() & moving_places(store):  # scores by coordinates have the id of their trajectory then
+        compact_place(store, place)
     with open_scan() as connection:
         choose_trajectories(connection, chosen)
         for done, schema in enumerate(TABLE_SCHEMAS):
@@ -87,20 +77,15 @@ def remove_trajectories(
         _remove_rest(store, connection, experiments)
     for place in chosen:
         compact_place(store, place)
-    for schema in TABLE_SCHEMAS:
-        give_back(store, schema.name, {file.place for file in before[schema.name]})
-    size = sum(file.size_bytes for files in before.values() for file in files)
-    left = sum(file.size_bytes for files in _list_files(store, experiments).values() for file in files)
+    for schema, places in zip(TABLE_SCHEMAS, before):
+        give_back(store, schema.name, {place for place in places if place[:2] in experiments})
     progress(len(TABLE_SCHEMAS), len(TABLE_SCHEMAS))
-    return Removed(_count(chosen), size - left)
+    return Removed(_count(chosen), size - _count_bytes(store, experiments))
 
 
-def _list_files(store: TableStore, experiments: Collection[tuple[str, str]]) -> dict[str, list[DataFile]]:
-    """All files of some experiments, by table."""
-    return {
-        schema.name: [file for file in store.files(schema.name) if file.place[:2] in experiments]
-        for schema in TABLE_SCHEMAS
-    }
+def _count_bytes(store: TableStore, experiments: Collection[tuple[str, str]]) -> int:
+    files = (file for schema in TABLE_SCHEMAS for file in store.files(schema.name))
+    return sum(file.size_bytes for file in files if file.place[:2] in experiments)
 
 
 def _remove_rest(

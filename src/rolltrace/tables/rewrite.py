@@ -78,14 +78,10 @@ def rewrite_rows(
     table is once the old files are deleted.
 
     Args:
-        store, connection, table, places: Where.
-        change: What; its SQL may name temporary tables of the connection.
+        store, connection, table, places, change: Where, and what; its SQL may name temporary tables of the connection.
         kind: What the new files are called; as those that they stand for, if not given.
         adds: Gives rows to add in the same commit, as the table is then.
         once: Two commits of this name that are made at the same time conflict, though they remove no file.
-
-    Raises:
-        StoreError: others change the same files all the time.
     """
     delta = store.table(table)
     for _ in range(_MAX_TRIES):

@@ -143,12 +143,8 @@ def upload(address: StoreAddress, table: str, path: str, content: bytes) -> None
 
 
 def open_storage(url: str, sizes: Mapping[str, int] | None = None) -> Any:
-    """The files below an address on object storage, for pyarrow.
-
-    Args:
-        url: The address.
-        sizes: How large the files are that will be read: without that, each is asked for its size first.
-    """
+    """The files below an address on object storage, for pyarrow. Without their sizes, each is asked for its size
+    first."""
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
 

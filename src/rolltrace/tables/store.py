@@ -108,12 +108,8 @@ class TableStore:
     ) -> None:
         """Commit a batch: the files of each table, and how far each journal has got with them.
 
-        Args:
-            files: The data files of each table.
-            positions: The positions of the journals behind the batch.
-            is_repeated: A table that has these positions already, because a drainer died between two tables, is left
-                as it is. Looking that up costs more than a commit, so it is not done for a batch that is known to be
-                new.
+        A table that has these positions already, because a drainer died between two tables, is left as it is. Looking
+        that up costs more than a commit, so it is not done for a batch that is known not to be repeated.
 
         Raises:
             ConflictError: another drainer has committed one of these journals; start again from where that got to.
