@@ -5,8 +5,6 @@
     gs://bucket/prefix
     az://container/prefix   also abfs://, abfss://
 
-Credentials are those that every tool of the vendor reads: AWS_ACCESS_KEY_ID, AWS_PROFILE, a role, ...
-
 Everything that is not a table lies in a local folder: journals, tokenizers, what was sent to backends. Of a store in a
 bucket that is `~/.rolltrace-remote/NAME-HASH`, with a file that says which bucket is meant, so that every part of
 rolltrace can go on naming a store by its folder.

@@ -18,7 +18,7 @@ from rolltrace.keeper import clean_output
 from rolltrace.keeper.clean_output import Cleaner, CleanStream
 from rolltrace.keeper.outbox import Outbox, State
 from rolltrace.keeper.position import REFUSED, Entry
-from rolltrace.keeper.senders import Senders
+from rolltrace.keeper.process import Senders
 from rolltrace.tables import note_routes
 from tests.background import eventually, kill_keepers
 from tests.draining import drain

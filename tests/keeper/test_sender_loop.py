@@ -15,9 +15,9 @@ from rolltrace.errors import OutageError
 from rolltrace.journal import start_drainer
 from rolltrace.keeper import sender_loop
 from rolltrace.keeper.outbox import Outbox, SendingPolicy, State
+from rolltrace.keeper.process import STOPPED
 from rolltrace.keeper.sender import MAX_TRAJECTORIES
 from rolltrace.keeper.sender_loop import HUNG, Backoff, SenderLoop
-from rolltrace.keeper.senders import STOPPED
 from rolltrace.tables import note_routes
 from tests.background import eventually, kill_keepers
 from tests.draining import drain

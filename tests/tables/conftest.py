@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from rolltrace._address import StoreAddress
+from rolltrace.tables.columns import Place, arrow_schema
 from rolltrace.tables.data_file import write_file
 from rolltrace.tables.relation import read_rows
-from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import TableStore
 
 Row = dict[str, Any]

@@ -10,9 +10,9 @@ import pytest
 
 from rolltrace._address import StoreAddress
 from rolltrace.errors import FormatError
+from rolltrace.tables.columns import Place
 from rolltrace.tables.compact import compact_place, moving_places
 from rolltrace.tables.data_file import write_file
-from rolltrace.tables.schema import Place
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import ConflictError
 from tests.tables.conftest import Tables

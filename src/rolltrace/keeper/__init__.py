@@ -7,13 +7,12 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.keeper.clean_output import Cleaner
     from rolltrace.keeper.outbox import Outbox, SendingPolicy
-    from rolltrace.keeper.pending import Pending, asked_for
+    from rolltrace.keeper.pending import Pending, Report, asked_for, reports
     from rolltrace.keeper.plugin_checks import installed_checks
     from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
     from rolltrace.keeper.position import SentBy
     from rolltrace.keeper.process import collect_rarely, follow, run, run_once
     from rolltrace.keeper.pruning import Foreseen, Plan, Removal, foresee, plan_pruning, plan_removal
-    from rolltrace.keeper.report import Report, reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
     from rolltrace.keeper.upkeep import abandoned_files, vacuum
@@ -23,13 +22,12 @@ _LATER, __getattr__ = load_later(
     {
         "clean_output": "Cleaner",
         "outbox": "Outbox SendingPolicy",
-        "pending": "Pending asked_for",
+        "pending": "Pending Report asked_for reports",
         "plugin_checks": "installed_checks",
         "policy": "RetentionPolicy check_policy read_policy write_policy",
         "position": "SentBy",
         "process": "collect_rarely follow run run_once",
         "pruning": "Foreseen Plan Removal foresee plan_pruning plan_removal",
-        "report": "Report reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
         "upkeep": "abandoned_files vacuum",

@@ -1,12 +1,9 @@
 """No credentials in what our own processes write about themselves: logs, states, reasons.
 
 Errors quote what they failed with: URLs with passwords in them, headers, keys. So all of it passes through the rules
-that traced data pass through, and besides what this process knows to be secret, because it stands in its environment
-under such a name, is taken out by itself.
-
-In the drainer's and senders' processes that goes for all that Python code writes to stdout and stderr, vendors'
-libraries and tracebacks included. What a library writes by system calls of its own is not seen here; the logs are files
-of mode 0600.
+that traced data pass through, and what stands in the environment of this process under the name of a secret is taken
+out by itself. In the processes of the drainer and the senders that goes for all that Python code writes to stdout and
+stderr. What a library writes by system calls of its own is not seen here; the logs are files of mode 0600.
 """
 
 from __future__ import annotations

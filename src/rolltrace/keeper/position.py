@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -78,8 +79,7 @@ class Position:
     the caller holds the outbox's lock."""
 
     def __init__(self, path: Path, others: Callable[[], list[Path]] = list, clean: Callable[[str], str] = str) -> None:
-        """`others` gives the files of other hosts, which are only read; `clean` takes credentials out of reasons, which
-        are what a vendor said."""
+        """`others` gives the files of other hosts, which are only read; `clean` takes credentials out of reasons."""
         self.path = path
         self._others = others
         self._clean = clean
@@ -106,23 +106,15 @@ class Position:
                 continue
             whole = content[: content.rfind(b"\n") + 1]
             self._ends[path] = status.st_ino, end + len(whole)
-            self._insert(path, [entry for line in whole.splitlines() if (entry := self._parse(line)) is not None])
-
-    def _insert(self, path: Path, entries: list[Entry]) -> None:
-        if entries:
-            columns: dict[str, Any] = {
-                name: [getattr(entry, name) for entry in entries] for name in Entry.__struct_fields__
-            }
-            self._database.register("fresh", pa.table({**columns, "path": [str(path)] * len(entries)}))
-            self._database.execute("INSERT INTO lines FROM fresh")
-            self._is_stale = True
-
-    def _parse(self, line: bytes) -> Entry | None:
-        try:
-            entry = _decode(line)
-        except (msgspec.MsgspecError, ValueError):
-            return None
-        return msgspec.structs.replace(entry, reason=self._clean(entry.reason)) if entry.reason else entry
+            rows = []
+            for line in whole.splitlines():
+                with suppress(msgspec.MsgspecError, ValueError):
+                    rows.append((*msgspec.structs.astuple(_decode(line)), str(path)))
+            if rows:
+                names = (*Entry.__struct_fields__, "path")
+                self._database.register("fresh", pa.table(dict(zip(names, map(list, zip(*rows))))))
+                self._database.execute("INSERT INTO lines FROM fresh")
+                self._is_stale = True
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Remember these. When it returns they are on the disk."""
@@ -157,12 +149,10 @@ class Position:
         finally:
             self._database.unregister("surveyed")
 
-    def _ask_number(self, sql: str, *values: Any) -> int:
-        return int(self.ask(sql, *values).fetchall()[0][0])
-
     def count(self, state: SendState) -> int:
         """How many trajectories are in this state."""
-        return self._ask_number("SELECT count(*) FROM entries WHERE state = ?", state)
+        ((count,),) = self.ask("SELECT count(*) FROM entries WHERE state = ?", state).fetchall()
+        return int(count)
 
     @property
     def reasons(self) -> Counter[str]:
@@ -183,4 +173,5 @@ class Position:
     def bytes_today(self) -> int:
         """How much was sent since midnight, UTC."""
         midnight_s = int(time.time()) // _DAY_SEC * _DAY_SEC
-        return self._ask_number("SELECT coalesce(sum(bytes), 0) FROM lines WHERE time_s >= ?", midnight_s)
+        ((size,),) = self.ask("SELECT coalesce(sum(bytes), 0) FROM lines WHERE time_s >= ?", midnight_s).fetchall()
+        return int(size)

@@ -24,8 +24,8 @@ from rolltrace.journal import is_live, journal_files, own_folders
 from rolltrace.keeper.clean_output import clean_log, clean_output
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, routed
+from rolltrace.keeper.process import STOPPED
 from rolltrace.keeper.sender import Sender
-from rolltrace.keeper.senders import STOPPED
 from rolltrace.query import open_store
 
 HUNG = 4

@@ -35,27 +35,18 @@ from rolltrace.tables import (
     waiting_scores,
 )
 
-_SHARE = 0.2
-"""How much of the time upkeep may take while there is something to drain."""
+_SHARE = 0.2  # of the time, while there is something to drain
 _LOOK_EVERY_SEC = 10.0
-_LOOK_AT_OTHERS_SEC = 60.0
-"""How often to look though nothing was drained here: another host may have brought something, or died."""
-_TURN_SEC = 2.0
-"""No piece of work begins later than this after a turn began."""
-_QUIET_SEC = 30.0
-"""How long nothing has come to a step before it counts as settled; longer for a large one."""
-_FINISHED_SEC = 10.0
-"""The same, when a later step of the experiment has begun."""
-_IDLE_SEC = 4.0
-"""The same, when nothing is recorded here: then there is time."""
+_LOOK_AT_OTHERS_SEC = 60.0  # though nothing was drained here: another host may have brought something, or died
+_TURN_SEC = 2.0  # no piece of work begins later than this after a turn began
+# How long nothing has come to a step before it counts as settled: usually (longer for a large one), when a later step
+# of the experiment has begun, and when nothing is recorded here, so that there is time.
+_QUIET_SEC, _FINISHED_SEC, _IDLE_SEC = 30.0, 10.0, 4.0
 _BYTES_PER_QUIET_SEC = 4 << 20
-_STAY_SEC = 60.0
-"""How long a drainer with nothing to drain stays for steps that have not settled."""
-_RETRY_SEC = 30.0
-"""How long after a failure, such as a full disk, nothing is tried."""
+_STAY_SEC = 60.0  # for steps that have not settled, with nothing to drain
+_RETRY_SEC = 30.0  # after a failure, such as a full disk
 _SWEEP_EVERY_SEC = 300.0
-_LATE_SCORES_SEC = 60.0
-"""How often scores without a step are looked up again, though no other ones have come."""
+_LATE_SCORES_SEC = 60.0  # until scores without a step are looked up again, though no other ones have come
 _UNFINISHED = re.compile(
     r"\..+\.(?P<pid>\d+)(?:\.(?P<host>h[0-9a-f]{8}))?\.new"
     r"|\d+T\d+-(?P<writer>\d+)-[0-9a-f]+(?:-(?P<writer_host>h[0-9a-f]{8}))?-\d+\.new"

@@ -7,7 +7,9 @@ from rolltrace.tables.columns import (
     STORE_FORMAT,
     TABLE_SCHEMAS,
     TRAJECTORIES,
+    Place,
     TableSchema,
+    arrow_schema,
 )
 from rolltrace.tables.compact import MAX_BATCH_FILES, compact_place, merge_batches, moving_files, moving_places
 from rolltrace.tables.data_file import find_problem, write_file
@@ -30,7 +32,6 @@ from rolltrace.tables.routes import (
     save_links,
     sender_folder,
 )
-from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import FIRST_TABLE, LEADING_TABLE, TableStore, find_torn_entry, hidden_files
 from rolltrace.tables.table import LOG, ConflictError, DataFile, Table
 

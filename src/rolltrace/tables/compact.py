@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace._arrow import pa
 from rolltrace._guard import logger
 from rolltrace.errors import StoreError
-from rolltrace.tables.columns import TABLE_SCHEMAS, TableSchema
+from rolltrace.tables.columns import SCHEMA_OF, TABLE_SCHEMAS, Place, TableSchema, arrow_schema
 from rolltrace.tables.data_file import delete_files, write_file
 from rolltrace.tables.reduce import fill_ids, merge_rows, reduce_rows
 from rolltrace.tables.relation import find_moving, open_scan, read_inside, sql_literal, stream_rows
-from rolltrace.tables.schema import SCHEMA_OF, Place, arrow_schema
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import ConflictError, DataFile, FileKind
 

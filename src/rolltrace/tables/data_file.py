@@ -23,7 +23,7 @@ import xxhash
 from rolltrace._address import StoreAddress
 from rolltrace._arrow import pa, pq
 from rolltrace.files import file_mode, is_inside, make_folder, open_private, read_problem, sync_path
-from rolltrace.tables.schema import BULKY, SCHEMA_OF, Place
+from rolltrace.tables.columns import BULKY, SCHEMA_OF, Place
 from rolltrace.tables.storage import open_storage, upload
 from rolltrace.tables.table import DataFile, FileKind
 

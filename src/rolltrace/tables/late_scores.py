@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rolltrace._arrow import pa
-from rolltrace.tables.columns import PARTITION_COLUMNS
+from rolltrace.tables.columns import PARTITION_COLUMNS, Place, arrow_schema
 from rolltrace.tables.data_file import delete_files, write_file
 from rolltrace.tables.relation import open_scan, read_files, read_inside, sql_literal, stream_rows
-from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import LEADING_TABLE, TableStore
 from rolltrace.tables.table import ConflictError, DataFile
 

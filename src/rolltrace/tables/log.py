@@ -18,7 +18,7 @@ import msgspec
 
 from rolltrace._address import StoreAddress
 from rolltrace.files import read_page
-from rolltrace.tables.schema import Place
+from rolltrace.tables.columns import Place
 from rolltrace.tables.table import LOG, DataFile, Table
 
 _CHECKPOINT = """

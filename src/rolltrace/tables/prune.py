@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._arrow import pa
-from rolltrace.tables.columns import PARTITION_COLUMNS
+from rolltrace.tables.columns import PARTITION_COLUMNS, Place, arrow_schema
 from rolltrace.tables.relation import open_scan, read_inside, sql_literal
 from rolltrace.tables.rewrite import (
     IS_CHOSEN,
@@ -28,7 +28,6 @@ from rolltrace.tables.rewrite import (
     give_back,
     rewrite_rows,
 )
-from rolltrace.tables.schema import Place, arrow_schema
 from rolltrace.tables.store import TableStore
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ answer. Settled columns of `trajectories` are computed here too: from the scores
 
 from __future__ import annotations
 
-from rolltrace.tables.columns import TRAJECTORIES, TableColumn, TableSchema
-from rolltrace.tables.schema import SQL_TYPES
+from rolltrace.tables.columns import SQL_TYPES, TRAJECTORIES, TableColumn, TableSchema
 
 _STEP_KEY = ("project", "experiment", "step", "validate")
 _COORDINATES = (*_STEP_KEY, "sample_index", "rollout_n")

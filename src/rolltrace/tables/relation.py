@@ -14,8 +14,8 @@ from rolltrace._address import StoreAddress
 from rolltrace._arrow import pa
 from rolltrace.errors import StoreError
 from rolltrace.files import is_inside
+from rolltrace.tables.columns import SCHEMA_OF, arrow_schema, empty_select
 from rolltrace.tables.reduce import reduce_rows
-from rolltrace.tables.schema import SCHEMA_OF, arrow_schema, empty_select
 from rolltrace.tables.storage import open_storage
 from rolltrace.tables.table import DataFile
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rolltrace.tables.columns import TABLE_SCHEMAS, TableSchema
+from rolltrace.tables.columns import TABLE_SCHEMAS, Place, TableSchema
 from rolltrace.tables.compact import compact_place, moving_places
 from rolltrace.tables.relation import open_scan, sql_literal
 from rolltrace.tables.rewrite import (
@@ -23,7 +23,6 @@ from rolltrace.tables.rewrite import (
     give_back,
     rewrite_rows,
 )
-from rolltrace.tables.schema import Place
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import FileKind
 

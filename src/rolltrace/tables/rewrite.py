@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace._guard import logger
 from rolltrace.errors import StoreError
+from rolltrace.tables.columns import SCHEMA_OF, Place
 from rolltrace.tables.data_file import delete_files, folder_name, write_file
 from rolltrace.tables.relation import read_inside, stream_rows
-from rolltrace.tables.schema import SCHEMA_OF, Place
 from rolltrace.tables.store import TableStore
 from rolltrace.tables.table import ConflictError, DataFile, FileKind
 

@@ -19,8 +19,7 @@ from rolltrace._address import StoreAddress
 from rolltrace._guard import logger
 from rolltrace.errors import FormatError, StoreError
 from rolltrace.files import make_store, replace_file
-from rolltrace.tables.columns import STORE_FORMAT, TABLE_SCHEMAS
-from rolltrace.tables.schema import Place
+from rolltrace.tables.columns import STORE_FORMAT, TABLE_SCHEMAS, Place
 from rolltrace.tables.storage import read_shared, write_shared
 from rolltrace.tables.table import LOG, DataFile, Table
 

@@ -26,8 +26,7 @@ from rolltrace._address import StoreAddress
 from rolltrace._arrow import pa
 from rolltrace.errors import FormatError, OutageError
 from rolltrace.files import file_mode, make_folder, sync_path
-from rolltrace.tables.columns import PARTITION_COLUMNS
-from rolltrace.tables.schema import Place, arrow_schema
+from rolltrace.tables.columns import PARTITION_COLUMNS, Place, arrow_schema
 from rolltrace.tables.storage import describe_error, translate_errors
 
 LOG = "_delta_log"

@@ -13,7 +13,7 @@ import pytest
 
 import rolltrace
 from rolltrace.backends.weave.calls import call_id
-from rolltrace.keeper.report import Report, reports
+from rolltrace.keeper.pending import Report, reports
 from rolltrace.query import Trajectory
 from tests.background import eventually, kill_keepers
 
