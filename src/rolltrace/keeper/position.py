@@ -106,13 +106,13 @@ class Position:
                 continue
             whole = content[: content.rfind(b"\n") + 1]
             self._ends[path] = status.st_ino, end + len(whole)
-            rows = []
+            entries = []
             for line in whole.splitlines():
                 with suppress(msgspec.MsgspecError, ValueError):
-                    rows.append((*msgspec.structs.astuple(_decode(line)), str(path)))
-            if rows:
-                names = (*Entry.__struct_fields__, "path")
-                self._database.register("fresh", pa.table(dict(zip(names, map(list, zip(*rows))))))
+                    entries.append(_decode(line))
+            if entries:
+                columns = {name: [getattr(entry, name) for entry in entries] for name in Entry.__struct_fields__}
+                self._database.register("fresh", pa.table({**columns, "path": pa.repeat(str(path), len(entries))}))
                 self._database.execute("INSERT INTO lines FROM fresh")
                 self._is_stale = True
 

@@ -19,8 +19,6 @@ from rolltrace._guard import logger
 from rolltrace.errors import RolltraceError
 from rolltrace.tables.storage import read_shared, remove_shared, write_shared
 
-MAX_LIVE_OPS = 10_000
-"""How many running ops, and as many trajectories, a snapshot has at most."""
 UPLOAD_EVERY_SEC = 2.0
 _FOLDER = "live"
 _REMOVED = -1.0
