@@ -1,4 +1,4 @@
-"""What `rolltrace store prune`, `rm` and `retain` take, and what that costs: looked up first, so that somebody can say
+"""What `rolltrace store prune`, `rm` and `retain` take, and what that costs: looked up before somebody agrees to it.
 
 Groups of trajectories lose their payloads whole or not at all. A group is all rollouts of one sample in one step of one
 run, and what was recorded for them together. What was begun inside a trajectory belongs to its group; a trajectory
