@@ -25,7 +25,7 @@ from rolltrace.record import Coordinates, TrajectoryEnd, decode_coordinates, dec
 if TYPE_CHECKING:
     from rolltrace.capture import Recorder
 
-_MOST = 4096
+MAX_CONVERSATIONS = 4096
 """So many conversations are known at once; the one that was longest silent is forgotten."""
 _NO_TAGS = Raw(encode_record({}))
 _SYSTEM = ("system", "developer")
@@ -48,7 +48,7 @@ class Conversation:
         """The trajectory and the op that it is a branch of."""
         self.prompt: tuple[bytes, ...] = ()
         """The digests of what the model was given last."""
-        self.keys: set[bytes] = set()
+        self.keys: set[tuple[str, bytes]] = set()
         """Under which it is found."""
         self.is_answered = False
 
@@ -87,10 +87,9 @@ class Conversations:
         self._root = root
         self._is_own_root = is_own_root
         self._first: Conversation | None = None
-        self._by_key: dict[bytes, list[Conversation]] = {}
-        """Digests of whole conversations, the last answer included ..."""
-        self._by_prompt: dict[bytes, list[Conversation]] = {}
-        """... and of what the model was given last, for agents that change what it answered."""
+        self._by_key: dict[tuple[str, bytes], list[Conversation]] = {}
+        """By digests of whole conversations, the last answer included ("whole"), and of what the model was given last
+        ("prompt"), for agents that change what it answered."""
         self._all: OrderedDict[int, Conversation] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -99,13 +98,13 @@ class Conversations:
         try:
             digests = _digests(_messages_of(inputs))
             with self._lock:
-                conversation = self._going_on(digests) if digests else self._first
+                conversation = self._find(digests) if digests else self._first
                 if conversation is None and (digests or self._root is not None):
-                    conversation = self._begun(recorder, name)
+                    conversation = self._begin(recorder, name)
                 if conversation is not None and digests:
                     self._forget_keys(conversation)
                     conversation.prompt, conversation.is_answered = digests, False
-                    self._by_prompt.setdefault(digests[-1], []).append(conversation)
+                    self._add_key(conversation, "prompt", digests[-1])
                     self._remember(conversation)
                 return conversation
         except Exception:
@@ -117,60 +116,54 @@ class Conversations:
         with self._lock:
             conversation.is_answered = True
             if reply is not None and conversation.prompt:
-                key = _digests([reply], conversation.prompt[-1])[-1]
-                conversation.keys.add(key)
-                self._by_key.setdefault(key, []).append(conversation)
+                self._add_key(conversation, "whole", _digests([reply], conversation.prompt[-1])[-1])
 
-    def _going_on(self, digests: tuple[bytes, ...]) -> Conversation | None:
-        for digest in reversed(digests[:-1]):
-            if self._by_key.get(digest):
-                return self._by_key[digest][-1]
-        again = [
-            each for each in self._by_prompt.get(digests[-1], ()) if self._root is not None or not each.is_answered
-        ]
+    def _find(self, digests: tuple[bytes, ...]) -> Conversation | None:
+        """The conversation that goes on with these messages."""
+        before = digests[-2::-1]
+        for digest in before:
+            if ("whole", digest) in self._by_key:
+                return self._by_key["whole", digest][-1]
+        same = self._by_key.get(("prompt", digests[-1]), [])
+        again = [each for each in same if self._root is not None or not each.is_answered]
         if again:
             return again[-1]
-        for digest in reversed(digests[:-1]):
-            same = self._by_prompt.get(digest, [])
+        for digest in before:
+            same = self._by_key.get(("prompt", digest), [])
             if len(same) == 1 or (same and self._root is not None):
                 return same[-1]
         return None
 
-    def _begun(self, recorder: Recorder, name: str) -> Conversation:
+    def _begin(self, recorder: Recorder, name: str) -> Conversation:
         root, first = self._root, self._first
         if root is not None and first is None:
             start_ns = recorder.tick_ns() + root.wall_offset_ns
             self._first = Conversation(self, root, "agent", start_ns, is_own=self._is_own_root)
             return self._first
         handle = TrajectoryHandle(recorder, Coordinates() if root is None else decode_coordinates(root.coordinates))
-        begun = Conversation(
-            self, handle, name if root is None else "branch", recorder.tick_ns() + handle.wall_offset_ns, is_own=True
-        )
+        start_ns = recorder.tick_ns() + handle.wall_offset_ns
+        fresh = Conversation(self, handle, name if root is None else "branch", start_ns, is_own=True)
         if root is not None and first is not None:
             handle.run = root.run
-            begun.parent = (root.trace_id, first.last_op_id)
-        return begun
+            fresh.parent = (root.trace_id, first.last_op_id)
+        return fresh
 
     def _remember(self, conversation: Conversation) -> None:
         self._all[id(conversation)] = conversation
         self._all.move_to_end(id(conversation))
-        while len(self._all) > _MOST:
+        while len(self._all) > MAX_CONVERSATIONS:
             self._forget_keys(self._all.popitem(last=False)[1])
+
+    def _add_key(self, conversation: Conversation, word: str, digest: bytes) -> None:
+        conversation.keys.add((word, digest))
+        self._by_key.setdefault((word, digest), []).append(conversation)
 
     def _forget_keys(self, conversation: Conversation) -> None:
         for key in conversation.keys:
-            _take(self._by_key, key, conversation)
+            same = [each for each in self._by_key.pop(key) if each is not conversation]
+            if same:
+                self._by_key[key] = same
         conversation.keys.clear()
-        if conversation.prompt:
-            _take(self._by_prompt, conversation.prompt[-1], conversation)
-
-
-def _take(table: dict[bytes, list[Conversation]], key: bytes, conversation: Conversation) -> None:
-    standing = table.get(key, [])
-    if conversation in standing:
-        standing.remove(conversation)
-    if not standing:
-        table.pop(key, None)
 
 
 def _messages_of(inputs: Any) -> list[Message]:

@@ -17,8 +17,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from rolltrace.capture import scope
-from rolltrace.instruments.callbacks import Running, callback
-from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
+from rolltrace.instruments.op import OpenOp, Running, begin_turn, callback, is_recording
 from rolltrace.instruments.protocols import public_parameters
 from rolltrace.integrations import Instrument, Undo, replace
 

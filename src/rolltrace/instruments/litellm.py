@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolltrace.instruments.callbacks import Running, callback
-from rolltrace.instruments.op import OpenOp, begin_turn
+from rolltrace.instruments.op import OpenOp, Running, begin_turn, callback
 from rolltrace.instruments.protocols import public_parameters
 from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error

@@ -1,4 +1,5 @@
 """An op that begins and ends in two places, as the calls of SDKs do: a callback here, the last byte of a stream there.
+What instruments share that an SDK calls back: a guard, and the ops that were begun and not ended yet.
 
 Who records a call may stand around somebody else who does: LangChain around LiteLLM around OpenAI's SDK. The innermost
 one is the turn, since it has what the server said; those around it are ops of the kind `other` with the turn inside. A
@@ -7,11 +8,14 @@ function that the user traced as a model call is the turn itself: what is inside
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache
 from types import FrameType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
@@ -25,6 +29,9 @@ _around: ContextVar[OpenOp | None] = ContextVar("rolltrace_model_call", default=
 run where it cannot set this back, or only later."""
 
 
+_T = TypeVar("_T")
+_MAX_RUNNING = 65_536
+"""A call whose end is never told must not stay for ever."""
 _loose = Conversations()
 """Those of calls outside any trajectory."""
 
@@ -33,7 +40,7 @@ def _inputs(inputs: Any) -> Any:
     return inputs
 
 
-@lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024)
 def _described(name: str, kind: OpKind) -> Call:
     return Call(_inputs, name=name, kind=kind, inputs=lambda bound: bound["inputs"])
 
@@ -91,18 +98,7 @@ class OpenOp(StreamSpan):
 
     def finish(self, value: Any = None) -> None:
         """It is over; `value` is what it gave, unless that came in items."""
-        recorder = self._recorder
-        if recorder is None:
-            return
-        if self.is_stream:
-            return self.returned(None)
-        end_tick = recorder.tick_ns()
-        try:
-            outputs = Raw(recorder.snapshot(value))
-        except Exception:
-            outputs = NOTHING
-            caught("op output")
-        self._end(recorder, end_tick, outputs, "ok", None)
+        self._end_with(value, "ok", None)
 
     def left(self) -> None:
         """Whoever read the stream does not want the rest."""
@@ -111,10 +107,13 @@ class OpenOp(StreamSpan):
 
     def break_off(self, error: Error, status: Status = "error", value: Any = None) -> None:
         """It failed, and there is no exception that says so."""
+        self._end_word = "raised"
+        self._end_with(value, status, error)
+
+    def _end_with(self, value: Any, status: Status, error: Error | None) -> None:
         recorder = self._recorder
         if recorder is None:
             return
-        self._end_word = "raised"
         end_tick = recorder.tick_ns()
         try:
             outputs = self._outputs(recorder, None) if self.is_stream else Raw(recorder.snapshot(value))
@@ -189,3 +188,42 @@ def _is_turn(place: scope.Place | None) -> bool:
     """Whether this is an op that the user traced as a model call."""
     call = getattr(place, "call", None)
     return call is not None and call.kind in MODEL_KINDS
+
+
+def callback(where: str, *, begins: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a callback that never raises; one that begins something does nothing while nothing is recorded."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            if begins and not is_recording():
+                return
+            try:
+                function(*args, **kwargs)
+            except Exception:
+                caught(where)
+
+        return guarded
+
+    return decorate
+
+
+class Running(Generic[_T]):
+    """Those of one SDK, by the ids that it gives to calls. For several threads."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[Any, _T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, key: Any, value: _T) -> None:
+        with self._lock:
+            self._by_id[key] = value
+            while len(self._by_id) > _MAX_RUNNING:
+                self._by_id.popitem(last=False)
+
+    def get(self, key: Any) -> _T | None:
+        return self._by_id.get(key)
+
+    def take(self, key: Any) -> _T | None:
+        with self._lock:
+            return self._by_id.pop(key, None)

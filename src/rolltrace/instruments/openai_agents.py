@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from rolltrace.capture import scope
-from rolltrace.instruments.callbacks import Running, callback
-from rolltrace.instruments.op import OpenOp, begin_turn
+from rolltrace.instruments.op import OpenOp, Running, begin_turn, callback
 from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -56,27 +56,27 @@ class Exchange:
             caught("proxied call")
 
     async def hand_back(self, response: Response, send: Send) -> None:
+        is_readable = response.header(b"content-encoding") in (b"", b"identity") and response.status == 200
         is_events = response.header(b"content-type").startswith(b"text/event-stream")
-        is_plain = response.header(b"content-encoding") in (b"", b"identity")
-        edits = self.asked is not None and is_plain and response.status == 200
-        body = response.body()
-        held: list[bytes] = []
+        edits = self.asked is not None and is_readable
+        body, held = response.body(), bytearray()
         if edits and not is_events:  # all of it at once: its length is another
-            size = 0
             async for chunk in body:
-                held.append(chunk)
-                size += len(chunk)
-                if size > MAX_ANSWER_BYTES:  # too much to be edited: the agent gets what it did not ask for, too
+                held += chunk
+                if len(held) > MAX_ANSWER_BYTES:  # too much to be edited: the agent gets what it did not ask for, too
                     break
             else:
-                return await self._hand_back_edited(b"".join(held), response, send)
+                return await self._hand_back_edited(bytes(held), response, send)
         editor = StreamEditor(self.asked) if edits and is_events and self.asked is not None else None
         await send(_start(response, {b"content-length": b""} if editor is not None else {}))
-        events = Events() if is_events and is_plain and response.status == 200 else None
+        events = Events() if is_events and is_readable else None
         copy = _Copy()
+        copy.add(held)
+        if held:
+            await send({"type": "http.response.body", "body": bytes(held), "more_body": True})
         if self._op is not None and events is not None:
             self._op.is_stream = True
-        async for chunk in _chained(held, body):
+        async for chunk in body:
             out = chunk if editor is None else editor.edited(chunk)
             if out:  # waits while the agent does not read: then nothing is read from the upstream either
                 await send({"type": "http.response.body", "body": out, "more_body": True})
@@ -169,19 +169,12 @@ class _Copy:
     def is_cut(self) -> bool:
         return self.size > MAX_ANSWER_BYTES
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes | bytearray) -> None:
         self.size += len(chunk)
         if not self.is_cut:
             self.data += chunk
         elif self.data:
             self.data = bytearray()  # the begin of a value is none
-
-
-async def _chained(first: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    for chunk in first:
-        yield chunk
-    async for chunk in rest:
-        yield chunk
 
 
 def _start(response: Response, instead: dict[bytes, bytes]) -> Message:
