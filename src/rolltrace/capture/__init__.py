@@ -3,7 +3,7 @@
 from rolltrace.capture import scope
 from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
-from rolltrace.capture.context import context_of, current_context, place_of_context, use_context
+from rolltrace.capture.context import context_of, current_context, place_of_context, read_context, use_context
 from rolltrace.capture.environment import TracedEnv, trace_env
 from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.group import TraceGroup, rollout_trace_group
@@ -46,6 +46,7 @@ __all__ = [
     "next_rollout_n",
     "place_of_context",
     "rank_of",
+    "read_context",
     "rollout_trace_attr",
     "rollout_trace_group",
     "rollout_trace_op",

@@ -54,7 +54,7 @@ def place_of_context(text: str) -> scope.Place | None:
     Raises:
         ContextError: it is no context.
     """
-    return _place(_read_context(text))
+    return _place(read_context(text))
 
 
 def _context(place: scope.Place | None, where: dict[str, Any]) -> str:
@@ -94,7 +94,7 @@ class use_context:
         if not self._text:
             return
         try:
-            context = _read_context(self._text)
+            context = read_context(self._text)
             if scope.recorder is None:
                 _turn_on(context)
             if scope.recorder is not None:
@@ -136,7 +136,12 @@ class _Context:
         )
 
 
-def _read_context(text: str) -> _Context:
+def read_context(text: str) -> _Context:
+    """What a context says.
+
+    Raises:
+        ContextError: it is none.
+    """
     match = _CONTEXT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ContextError(f"use_context needs the string that current_context() gave, not {text!r:.200}")

@@ -6,15 +6,14 @@ another process records, and its spans become ops of that one.
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any, NamedTuple
 
+from rolltrace.capture import read_context
 from rolltrace.collect.conventions import parse_json
 from rolltrace.collect.otlp import ReceivedSpan
+from rolltrace.errors import ContextError
 from rolltrace.record import Coordinates, coordinate, whole
 
-_CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0[01](?:;(\{.*\}))?", re.DOTALL)
 MAX_NAME_CHARS = 200
 
 
@@ -40,11 +39,9 @@ class TracePlace(NamedTuple):
         """This, with what it does not know taken from another."""
         home, coordinates = self.home or other.home, self.coordinates or other.coordinates
         if self.coordinates is not None and other.coordinates is not None:
-            mine, theirs = self.coordinates, other.coordinates
-            step = theirs.step if mine.step is None else mine.step
-            sample_index = theirs.sample_index if mine.sample_index is None else mine.sample_index
-            rollout_n = theirs.rollout_n if mine.rollout_n is None else mine.rollout_n
-            coordinates = Coordinates(step, sample_index, rollout_n, mine.validate or theirs.validate)
+            known = [theirs if mine is None else mine for mine, theirs in zip(self.coordinates, other.coordinates)]
+            validate = self.coordinates.validate or other.coordinates.validate
+            coordinates = Coordinates._make([*known[:3], validate])
         if self.trajectory_id is not None:
             return self._replace(home=home, coordinates=coordinates)
         return TracePlace(home, coordinates, other.trajectory_id, other.op_id)
@@ -58,7 +55,7 @@ class TracePlace(NamedTuple):
 def place_of(span: ReceivedSpan, defaults: Home) -> TracePlace:
     """What a span says about where its trace belongs."""
     attributes = {**_rl(span.resource), **_rl(parse_json(span.attributes.get("metadata"))), **_rl(span.attributes)}
-    context = _context(attributes.get("rl.context"))
+    context = _read_context(attributes.get("rl.context"))
     service = span.resource.get("service.name")
     named = isinstance(service, str) and not service.startswith("unknown_service")
     project = attributes.get("rl.project", span.resource.get("openinference.project.name"))
@@ -67,11 +64,9 @@ def place_of(span: ReceivedSpan, defaults: Home) -> TracePlace:
     home = Home(
         _name(project) or defaults.project, _name(experiment) or defaults.experiment, _name(run) or defaults.run
     )
-    where = _coordinates(attributes)
     if context is None:
-        return TracePlace(home, where)
-    theirs = context.home
-    return TracePlace(theirs or home, context.coordinates, context.trajectory_id, context.op_id)
+        return TracePlace(home, _coordinates(attributes))
+    return TracePlace(context.home or home, context.coordinates, context.trajectory_id, context.op_id)
 
 
 def _rl(attributes: Any) -> dict[str, Any]:
@@ -107,21 +102,11 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _context(text: Any) -> TracePlace | None:
-    match = _CONTEXT.fullmatch(text) if isinstance(text, str) else None
-    if match is None or not int(match[1], 16):
-        return None
+def _read_context(text: Any) -> TracePlace | None:
     try:
-        where = json.loads(match[3] or "{}")
-        settings = where.get("settings") or {}
-        coordinates = Coordinates(
-            whole(where.get("step")),
-            coordinate(where.get("sample_index")),
-            whole(where.get("rollout_n")),
-            bool(where.get("validate", False)),
-        )
-        project, experiment = _name(settings.get("project_name")), _name(settings.get("experiment_name"))
-        home = Home(project, experiment, _name(settings.get("run"))) if project and experiment else None
-    except (ValueError, TypeError, AttributeError):
+        context = read_context(text)
+        project, experiment, run = map(_name, map(context.settings.get, ("project_name", "experiment_name", "run")))
+    except (ContextError, TypeError, AttributeError):
         return None
-    return TracePlace(home, coordinates, bytes.fromhex(match[1]), int(match[2], 16))
+    home = Home(project, experiment, run) if project and experiment else None
+    return TracePlace(home, context.coordinates, context.trace_id, context.op_id) if any(context.trace_id) else None
