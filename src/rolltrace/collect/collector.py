@@ -323,32 +323,24 @@ def _error(span: ReceivedSpan) -> Error | None:
 def _scores(span: ReceivedSpan) -> list[tuple[int, dict[str, Any]]]:
     """Rewards and scores among the attributes, and when they were given: `rl.scores` as our own backend sends them;
     `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
+    scores: list[dict[str, Any]] = []
     if is_own(span):
         told = restore(parse_json(span.attributes.get("rl.scores")), {})
-        return [_own_score(score, span.end_ns) for score in told] if isinstance(told, list) else []
-    scores = []
-    reward, prefix = _number(span.attributes.get("rl.reward")), "rl.reward_terms."
-    terms = {
-        name.removeprefix(prefix): number
-        for name, value in span.attributes.items()
-        if name.startswith(prefix) and (number := _number(value)) is not None
-    }
-    if reward is not None or terms:
-        scores.append({"name": "reward", "value": reward, "terms": terms})
-    for name, value in span.attributes.items():
-        if name.startswith("rl.score.") and (number := _number(value)) is not None:
-            scores.append({"name": name.removeprefix("rl.score."), "value": number, "terms": {}})
-    return [(span.end_ns, score) for score in scores]
+        for score in told if isinstance(told, list) else ():
+            label = score.pop("label", None)
+            scores.append({**score, "value": score.get("value") if label is None else label})
+    else:
+        numbers = {name: float(value) for name, value in span.attributes.items() if isinstance(value, int | float)}
+        terms = _under("rl.reward_terms.", numbers)
+        if "rl.reward" in numbers or terms:
+            scores.append({"name": "reward", "value": numbers.get("rl.reward"), "terms": terms})
+        scores += [{"name": name, "value": each, "terms": {}} for name, each in _under("rl.score.", numbers).items()]
+    return [(score.pop("time_ns", span.end_ns), score) for score in scores]
 
 
-def _own_score(score: dict[str, Any], otherwise_ns: int) -> tuple[int, dict[str, Any]]:
-    time_ns = score.pop("time_ns", otherwise_ns)
-    label = score.pop("label", None)
-    return time_ns, {**score, "value": score.get("value") if label is None else label}
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+def _under(prefix: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in attributes.items() if name.startswith(prefix)}
 
 
 def _tags(span: ReceivedSpan) -> dict[str, Any]:
@@ -356,13 +348,8 @@ def _tags(span: ReceivedSpan) -> dict[str, Any]:
     if is_own(span):
         told = restore(parse_json(span.attributes.get("rl.tags")), {})
         return told if isinstance(told, dict) else {}
-    tags = {
-        name.removeprefix("rl.tag."): value for name, value in span.attributes.items() if name.startswith("rl.tag.")
-    }
-    for name in ("session.id", "gen_ai.conversation.id", "gen_ai.agent.name", "user.id", "tag.tags"):
-        if span.attributes.get(name) is not None:
-            tags[name] = span.attributes[name]
-    for name in ("service.name", "host.name"):
-        if name in span.resource:
-            tags[name] = span.resource[name]
-    return {**tags, **({"instrumentation": span.scope} if span.scope else {})}
+    tags = _under("rl.tag.", span.attributes)
+    names = ("session.id", "gen_ai.conversation.id", "gen_ai.agent.name", "user.id", "tag.tags")
+    tags |= {name: span.attributes[name] for name in names if span.attributes.get(name) is not None}
+    tags |= {name: span.resource[name] for name in ("service.name", "host.name") if name in span.resource}
+    return {**tags, "instrumentation": span.scope} if span.scope else tags

@@ -35,10 +35,10 @@ from rolltrace.view import Guesses, host_name, is_loopback
 if TYPE_CHECKING:
     from rolltrace.view import Listening
 
-MOST_BODY_BYTES = 32 << 20
+MAX_BODY_BYTES = 32 << 20
 """Of one request as it is sent, and unpacked twice as much."""
 MAX_UNPACKED_BYTES = 64 << 20
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 """Requests that are read at the same time; the next are told to come later."""
 _SETTLE_EVERY_SEC = 1.0
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
@@ -80,8 +80,8 @@ class Server:
             await asyncio.sleep(_SETTLE_EVERY_SEC)
             try:
                 self._collector.settle()
-            except NotKept as fault:
-                logger.warning("spans wait: %s", fault)
+            except NotKept as failure:
+                logger.warning("spans wait: %s", failure)
             except Exception:
                 logger.exception("internal error in rolltrace collect")
 
@@ -93,17 +93,15 @@ class Server:
             self._collector.take(received.spans)
         except _Refused as refusal:
             return _refusal(refusal.status, str(refusal), is_json, refusal.retry_after_sec)
-        except TooManyItems as fault:
-            return _refusal(413, str(fault), is_json)
-        except BadRequest as fault:
-            return _refusal(400, str(fault), is_json)
-        except NotKept as fault:
-            return _refusal(503, str(fault), is_json, 5)
+        except BadRequest as failure:
+            return _refusal(413 if isinstance(failure, TooManyItems) else 400, str(failure), is_json)
+        except NotKept as failure:
+            return _refusal(503, str(failure), is_json, 5)
         except ClientDisconnect:
             return Response(status_code=400)
-        except Exception as fault:
+        except Exception as failure:
             logger.exception("internal error in rolltrace collect")
-            return _refusal(500, f"internal error in rolltrace: {type(fault).__name__}", is_json)
+            return _refusal(500, f"internal error in rolltrace: {type(failure).__name__}", is_json)
         body = partial_success(received.rejected, received.why, is_json=is_json)
         return Response(body, media_type=_JSON if is_json else _PROTOBUF)
 
@@ -136,7 +134,7 @@ class Server:
         encoding = request.headers.get("content-encoding", "identity").lower()
         if encoding not in ("identity", "gzip", "deflate"):
             raise _Refused(415, f"Content-Encoding must be gzip, deflate or none, not {encoding[:60]!r}")
-        if self._at_once >= MOST_AT_ONCE:
+        if self._at_once >= MAX_AT_ONCE:
             raise _Refused(429, "too many requests at once", 1)
         self._at_once += 1
         try:
@@ -149,13 +147,13 @@ class Server:
 
 async def _body(request: Request) -> bytes:
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > MOST_BODY_BYTES:
-        raise _Refused(413, f"a request has at most {MOST_BODY_BYTES:,} bytes, not {length[:20]}")
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+        raise _Refused(413, f"a request has at most {MAX_BODY_BYTES:,} bytes, not {length[:20]}")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > MOST_BODY_BYTES:
-            raise _Refused(413, f"a request has at most {MOST_BODY_BYTES:,} bytes")
+        if size > MAX_BODY_BYTES:
+            raise _Refused(413, f"a request has at most {MAX_BODY_BYTES:,} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -165,8 +163,8 @@ def _unpacked(body: bytes) -> bytes:
     inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     try:
         unpacked = inflate.decompress(body, MAX_UNPACKED_BYTES)
-    except zlib.error as fault:
-        raise BadRequest(f"not what its Content-Encoding says: {fault}") from None
+    except zlib.error as failure:
+        raise BadRequest(f"not what its Content-Encoding says: {failure}") from None
     if inflate.unconsumed_tail:
         raise _Refused(413, f"a request has at most {MAX_UNPACKED_BYTES:,} bytes when it is unpacked")
     if not inflate.eof:

@@ -21,7 +21,7 @@ from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.files import make_folder
 
 _HEAD = struct.Struct("<IQ")
-_MOST_RECORD_BYTES = 256 << 20
+MAX_RECORD_BYTES = 256 << 20
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ReceivedSpan).decode
 
@@ -90,7 +90,7 @@ def _spans(data: bytes) -> Iterator[ReceivedSpan]:
     while at + _HEAD.size <= len(data):
         size, checksum = _HEAD.unpack_from(data, at)
         body = data[at + _HEAD.size : at + _HEAD.size + size]
-        if size > _MOST_RECORD_BYTES or len(body) < size or xxhash.xxh3_64_intdigest(body) != checksum:
+        if size > MAX_RECORD_BYTES or len(body) < size or xxhash.xxh3_64_intdigest(body) != checksum:
             return
         at += _HEAD.size + size
         try:

@@ -44,24 +44,22 @@ class PendingResult(msgspec.Struct, array_like=True):
 _Test = Callable[[PendingResult, GivenMessage, OpenCall | None], bool]
 
 
-def _same_id(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
-    return result.call_id is not None and result.call_id == given.message.call_id
-
-
-def _same_arguments(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
-    return call is not None and result.name == call.name and call.arguments in result.arguments
+_BY_ID: tuple[_Test, ...] = (
+    lambda result, given, call: result.call_id is not None and result.call_id == given.message.call_id,
+    lambda result, given, call: call is not None and result.name == call.name and call.arguments in result.arguments,
+)
+"""What pairs a result with a message that names its call: the id, or the arguments."""
 
 
 def _same_text(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
     return result.digest == given.digest
 
 
-def _same_name(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
-    return result.name == (given.message.tool_name or (None if call is None else call.name))
-
-
-def _any(result: PendingResult, given: GivenMessage, call: OpenCall | None) -> bool:
-    return True
+_BY_ORDER: tuple[_Test, ...] = (
+    lambda result, given, call: result.name == (given.message.tool_name or (None if call is None else call.name)),
+    lambda result, given, call: True,
+)
+"""What pairs a result with a message that may be about another: the name of the tool, or nothing but the order."""
 
 
 class PendingResults:
@@ -93,10 +91,9 @@ class PendingResults:
             return pairs
         open_calls = {call.id: call for call in calls if call.id is not None}
         tools = [at for at, each in enumerate(given) if each.role in ("tool", "function")]
-        tests: list[tuple[_Test, int]] = [(_same_text, NO_ROW), (_same_name, since), (_any, since)]
-        if any(given[at].message.call_id is not None for at in tools):
-            tests = [(_same_id, NO_ROW), (_same_arguments, NO_ROW), *tests]
-        for test, after in tests:
+        names_calls = any(given[at].message.call_id is not None for at in tools)
+        for test in (*(_BY_ID if names_calls else ()), _same_text, *_BY_ORDER):
+            after = since if test in _BY_ORDER else NO_ROW
             for at in tools:
                 if at not in pairs and self.waiting:
                     call_id = given[at].message.call_id

@@ -21,7 +21,7 @@ from rolltrace.errors import ConfigError
 VARIABLE = "ROLLTRACE_PROXY"
 CONTEXT_HEADER, TOKEN_HEADER = "x-rolltrace-context", "x-rolltrace-token"
 _KEY_PREFIX = "rt-"
-_MOST_CONTEXT = 8192
+MAX_CONTEXT_CHARS = 8192
 
 
 def proxied_env(trajectory: TrajectoryHandle | None = None, *, proxy: str | None = None) -> dict[str, str]:
@@ -89,7 +89,7 @@ def address_of(path: str, headers: Mapping[str, str]) -> Address:
 
 def _unpacked(word: str) -> str:
     """The context, or nothing if this is none: a key may begin as ours do."""
-    if not word or len(word) > _MOST_CONTEXT:
+    if not word or len(word) > MAX_CONTEXT_CHARS:
         return ""
     try:
         text = base64.b64decode(word + "=" * (-len(word) % 4), b"-_", validate=True).decode()

@@ -11,7 +11,7 @@ from rolltrace.capture import Recorder, TrajectoryHandle, place_of_context, scop
 from rolltrace.errors import ContextError
 from rolltrace.instruments import Conversation, Conversations
 
-_MOST = 4096
+MAX_SESSIONS = 4096
 _HEADERS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id")
 
 
@@ -48,7 +48,7 @@ class Sessions:
             handle = root if isinstance(root, TrajectoryHandle) else TrajectoryHandle(recorder)
             conversations = self._conversations[key] = Conversations(handle, is_own_root=is_own)
         self._conversations.move_to_end(key)
-        while len(self._conversations) > _MOST:
+        while len(self._conversations) > MAX_SESSIONS:
             self._conversations.popitem(last=False)
         return conversations.of(recorder, name, asked)
 
