@@ -149,7 +149,8 @@ def test_a_store_whose_file_system_has_no_locks(tmp_path: Path, drain: str) -> N
     assert done.returncode == 0, done.stderr
     commands = (
         "import sys\nfrom rolltrace.cli import main\n"
-        "for words in (['drain', '--once'], ['doctor'], ['stats']): assert main([*words, sys.argv[1]]) == 0, words\n"
+        "for words in (['store', 'drain', '--once'], ['doctor'], ['stats']):\n"
+        "    assert main([*words, sys.argv[1]]) == 0, words\n"
     )
     told = subprocess.run([sys.executable, "-c", commands, str(store)], env=variables, capture_output=True, text=True)
     assert told.returncode == 0, told.stdout + told.stderr

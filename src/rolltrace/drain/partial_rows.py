@@ -133,7 +133,7 @@ class PartialTrajectory:
         """Something happened at this time."""
         self.fields["last_ns"] = max(time_ns, self.fields.get("last_ns", 0))
 
-    def _add(self, name: str, number: int) -> None:
+    def _add(self, name: str, number: float) -> None:
         self.fields[name] = self.fields.get(name, 0) + number
 
     def _least(self, name: str, number: int) -> None:
