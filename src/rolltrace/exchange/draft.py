@@ -189,16 +189,9 @@ class Draft:
     ) -> None:
         """The model answered with a message of OpenAI's chat format.
 
-        Args:
-            message: The answer.
-            messages: What it was given, if that is known to be something else than all that was said.
-            more_outputs: What else stands in the outputs: usage, token ids, logprobs, finish reason.
-            more_inputs: What else stands in the inputs: the model, prompt token ids, sampling parameters.
-            start_ns: When the call began.
-            end_ns: When it ended.
-            name: What the op is called.
-            kind: `llm`, or `aux_llm` for a call of another model, which no later one sees.
-            **columns: Further columns.
+        `messages` are those that it was given, if that is known to be something else than all that was said;
+        `more_inputs` and `more_outputs` what else stands there: model, sampling parameters, usage, token ids, logprobs.
+        An `aux_llm` is another model, whose answer no later call sees.
         """
         if messages is not None and kind == "llm":
             self._see(messages)

@@ -110,13 +110,7 @@ def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_trace(trace: Mapping[str, Any], episode: Mapping[str, Any], now_ns: int) -> PastTrace:
-    """What a trace says.
-
-    Args:
-        trace: As `Trace.to_record()` or a line of `traces.jsonl` has it.
-        episode: The episode that it is of.
-        now_ns: When it began, if it does not say.
-    """
+    """What a trace says, as `Trace.to_record()` or a line of `traces.jsonl` has it; it began now if it does not say."""
     trace_id = text(trace, "id")
     if not trace_id:
         raise Malformed("a trace has no id")
