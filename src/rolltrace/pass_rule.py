@@ -96,13 +96,19 @@ class PassMeaning(NamedTuple):
         return "pass: reward = 1" if self.is_binary else self.rule.text
 
 
-class _Page(msgspec.Struct):
+class Choice(msgspec.Struct):
+    """What the file of an experiment says."""
+
     project: str
     experiment: str
     term: str | None = None
     threshold: float | None = None
     run: str | None = None
     """The run whose `init` chose last."""
+
+    @property
+    def rule(self) -> PassRule:
+        return PassRule.of(self.term, self.threshold)
 
 
 def rules_in(files: Mapping[str, bytes]) -> dict[Experiment, PassRule]:
@@ -144,31 +150,22 @@ def change_page(
     content: bytes | None, project: str, experiment: str, rule: PassRule, run: str | None = None
 ) -> bytes | None:
     """What the file of an experiment says after a choice, by what it said before; None if it stays as it is."""
-    before = _decode(content)
+    before = read_choice(content)
     if run is not None and before is not None and before.run == run:
         return None
     chosen_by = run if run is not None or before is None else before.run
-    page = _Page(project, experiment, rule.term, rule.threshold, chosen_by)
-    return None if page == before else msgspec.json.format(msgspec.json.encode(page)) + b"\n"
-
-
-class Choice(NamedTuple):
-    """What the file of an experiment says."""
-
-    project: str
-    experiment: str
-    rule: PassRule
-    run: str | None
+    choice = Choice(project, experiment, rule.term, rule.threshold, chosen_by)
+    return None if choice == before else msgspec.json.format(msgspec.json.encode(choice)) + b"\n"
 
 
 def read_choice(content: bytes | None) -> Choice | None:
     """What a file says; None if it cannot be understood."""
-    page = _decode(content)
-    if page is None:
-        return None
     try:
-        return Choice(page.project, page.experiment, PassRule.of(page.term, page.threshold), page.run)
-    except ConfigError:
+        choice = None if content is None else msgspec.json.decode(content, type=Choice)
+        if choice is not None:
+            PassRule.of(choice.term, choice.threshold)
+        return choice
+    except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError):
         return None
 
 
@@ -187,13 +184,6 @@ def _read(file: Path) -> bytes | None:
     try:
         return read_page(file)
     except OSError:
-        return None
-
-
-def _decode(content: bytes | None) -> _Page | None:
-    try:
-        return None if content is None else msgspec.json.decode(content, type=_Page)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

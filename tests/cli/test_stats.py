@@ -31,7 +31,7 @@ def test_what_waits_on_a_disk_that_cannot_be_written_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path)
-    monkeypatch.setattr("rolltrace.query.backlog.Backlog.drain", lambda *args, **options: None)
+    monkeypatch.setattr("rolltrace.query.damage.Backlog.drain", lambda *args, **options: None)
     found = stats(tmp_path, capsys)
     assert (found["trajectories"], found["experiments"], found["files"], found["journal_files"]) == (0, 0, 0, 1)
     assert 2000 < found["undrained_bytes"] < 10_000, "the file itself has 16 MiB"

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from rolltrace.query import Limit, Scope, StoppedError, Store, trajectory_page
-from rolltrace.query.limits import interruptible
+from rolltrace.query.database import interruptible
 
 SLOW = "SELECT count(*) FROM range(10_000_000) a, range(10_000_000) b"
 

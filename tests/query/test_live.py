@@ -109,7 +109,7 @@ def test_a_store_that_cannot_be_written_to_says_what_it_lacks(tmp_path: Path, mo
     start(tmp_path)
     search("x")
     rolltrace.shutdown()
-    monkeypatch.setattr("rolltrace.query.backlog.write_problem", lambda store: "it is mounted read-only")
+    monkeypatch.setattr("rolltrace.query.damage.write_problem", lambda store: "it is mounted read-only")
     monkeypatch.setattr("rolltrace.drain.catch_up", lambda store, **_: 5_000_000, raising=False)
     store = open_store(tmp_path)
     with pytest.warns(IncompleteWarning, match=r"5.0 MB of journals were not drained"):

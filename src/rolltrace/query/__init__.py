@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.curves import step_series
     from rolltrace.query.damage import Incomplete, Missing
+    from rolltrace.query.database import Limit
+    from rolltrace.query.database import check_limit as check_limit
     from rolltrace.query.dataset import Store, open_store
     from rolltrace.query.events import Finding, Note, Score, Transition
     from rolltrace.query.events import amendments_of as amendments_of
@@ -57,8 +59,6 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import survey as survey
     from rolltrace.query.groups import group_record_list as group_record_list
     from rolltrace.query.images import read_image
-    from rolltrace.query.limits import Limit
-    from rolltrace.query.limits import check_limit as check_limit
     from rolltrace.query.listing import BY_CHOICE as BY_CHOICE
     from rolltrace.query.listing import listing_sql
     from rolltrace.query.op import Op, OpTokens, TokenUsage
@@ -97,6 +97,7 @@ _LATER, __getattr__ = load_later(
         "conversation": "as_produced messages_of_trajectory shorten",
         "curves": "Curve Curves curves_of step_series",
         "damage": "Incomplete Missing",
+        "database": "Limit check_limit",
         "dataset": "Store open_store",
         "events": "Finding Note Score Transition amendments_of",
         "facets": "facets_of",
@@ -105,7 +106,6 @@ _LATER, __getattr__ = load_later(
         "finished": "read_finished sizes survey",
         "groups": "group_record_list",
         "images": "read_image",
-        "limits": "Limit check_limit",
         "listing": "BY_CHOICE listing_sql",
         "op": "Op OpTokens TokenUsage",
         "outline": "detail_of ops_of outline_of same_sample",

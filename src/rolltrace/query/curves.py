@@ -16,8 +16,8 @@ from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.columns import TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
 from rolltrace.query.listing import LOST
-from rolltrace.query.nothing import unknown_name
 from rolltrace.query.scope import OlderRuns, Row, Scope, pass_meanings, resolve_rule
+from rolltrace.query.sql_store import unknown_name
 from rolltrace.query.views import GROUP_KEY, IS_ROLLOUT, PASSED, SAME_GROUP, TRUNCATED, ZERO_VARIANCE, judged_select
 from rolltrace.tables import sql_literal
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rolltrace._amounts import size
 from rolltrace._arrow import pa
-from rolltrace.errors import QueryError
+from rolltrace.errors import QueryError, StoppedError
 from rolltrace.tables import TABLE_SCHEMAS, StoreAddress
 
 _ARROW = {
@@ -236,3 +239,105 @@ def _wanted_threads() -> int | None:
     """`OMP_NUM_THREADS`, which Arrow follows too: torchrun and Slurm set it where many processes share a machine."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # later items are for nested regions
     return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else None
+
+
+T = TypeVar("T")
+_WAIT_SEC = 0.05
+_current: ContextVar[Limit | None] = ContextVar("rolltrace_query_limit", default=None)
+
+
+class Lock(Protocol):
+    """`threading.RLock`, which is no type before Python 3.13."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+    def release(self) -> None: ...
+
+
+class Limit:
+    """How long questions may take, together."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self._reason: str | None = None
+        self._token: Token[Limit | None] | None = None
+
+    def __enter__(self) -> Limit:
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _current.reset(self._token)
+
+    def stop(self, reason: str) -> None:
+        """Stop what runs and what is asked next."""
+        self._reason = self._reason or reason
+
+    def check(self) -> None:
+        """Raise `StoppedError` if it was stopped or the time is over."""
+        if time.monotonic() > self._deadline:
+            self.stop(
+                f"this took longer than {self._seconds:g} s; ask for less: one experiment, one step, a narrower filter"
+            )
+        if self._reason is not None:
+            raise StoppedError(self._reason)
+
+
+def check_limit() -> None:
+    """Raise `StoppedError` if this thread's questions were stopped."""
+    limit = _current.get()
+    if limit is not None:
+        limit.check()
+
+
+@contextmanager
+def holding(lock: Lock) -> Iterator[None]:
+    """Hold a lock; stop waiting for it when this thread's questions are stopped."""
+    limited = _current.get() is not None
+    while not lock.acquire(timeout=_WAIT_SEC if limited else -1):
+        check_limit()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
+    """The result of the work, or its exception; Ctrl-C and the limit of this thread interrupt it.
+
+    Args:
+        work: What takes long. It runs in another thread, unless nothing can stop this one.
+        interrupt: Makes the work stop soon; called from this thread, until it has: work that is about to begin does
+            not notice.
+    """
+    limited = _current.get() is not None
+    if not limited and threading.current_thread() is not threading.main_thread():
+        return work()
+    check_limit()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    # Not `join`: when it is interrupted, Python up to 3.12 takes the thread for ended, and a program that exits aborts.
+    ended = threading.Event()
+    thread = threading.Thread(target=run, name="rolltrace-query", daemon=True)
+    try:
+        thread.start()
+        while not ended.wait(_WAIT_SEC if limited else None):
+            check_limit()
+    except (KeyboardInterrupt, StoppedError):
+        while thread.is_alive() and not ended.is_set():
+            interrupt()
+            ended.wait(_WAIT_SEC)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -12,11 +12,11 @@ from rolltrace.errors import ConfigError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
 from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning
 from rolltrace.query.groups import list_groups, records_in
-from rolltrace.query.listing import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES, list_trajectories
-from rolltrace.query.result import IS_INT, Result
+from rolltrace.query.listing import EXPERIMENTS, HISTORY, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES, list_trajectories
+from rolltrace.query.result import Result
 from rolltrace.query.scope import Scope, choose_runs, conditions_of, pass_meanings, resolve_rule, whole
 from rolltrace.query.sql_store import SqlStore
-from rolltrace.query.views import GROUP_COLUMNS, IS_ROLLOUT, rule_text_sql, with_rule
+from rolltrace.query.views import IS_ROLLOUT, rule_text_sql, with_rule
 from rolltrace.record import SampleIndex, score_body
 from rolltrace.tables import TableStore, address_in, home_folder, write_pass_rule
 
@@ -70,9 +70,7 @@ class Store(SqlStore):
 
         `superseded` is how many of its trajectories are left out elsewhere, because a newer run reached the same step.
         """
-        where, values = conditions_of(experiment=experiment, project=project)
-        answer = self._ask(RUNS.format(where=where), values, plain=True)
-        return self._explained(answer, "runs", Scope(project, experiment))
+        return self._list("runs", Scope(project, experiment, all_runs=True), RUNS)
 
     def steps(
         self,
@@ -92,15 +90,18 @@ class Store(SqlStore):
         names one; with `all_runs`, each run of a step has a row.
         """
         rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
+        before = "" if rule is None else f"WITH {', '.join(with_rule(rule))} "
         scope = Scope(project, experiment, run=run, all_runs=all_runs)
-        where, values = conditions_of(experiment=experiment, project=project)
-        runs = choose_runs("t", run, all_runs)
-        once = "" if rule is None else f"WITH {', '.join(with_rule(rule))} "
-        rule_text = rule_text_sql(self._engine.pass_rules, rule)
-        sql = once + STEPS.format(where=f"{where} AND {runs.sql}", pass_rule=rule_text)
-        answer = self._ask(sql, values + runs.parameters, plain=True)
+        return self._list("steps", scope, STEPS, before, pass_rule=rule_text_sql(self._engine.pass_rules, rule))
+
+    def _list(self, what: str, scope: Scope, sql: str, before: str = "", **pieces: str) -> Result:
+        """The rows that a question with a piece `{where}` has in a scope."""
+        where, values = scope.conditions()
+        runs = choose_runs("t", scope.run, scope.all_runs)
+        question = before + sql.format(where=f"{where} AND {runs.sql}", **pieces)
+        answer = self._ask(question, values + runs.parameters, plain=True)
         answer.older_runs = scope.older_runs(self)
-        return self._explained(answer, "steps", scope)
+        return self._explained(answer, what, scope)
 
     def trajectories(
         self,
@@ -246,17 +247,8 @@ class Store(SqlStore):
         all_runs: bool = False,
     ) -> Result:
         """One sample over the steps: how many rollouts, and their rewards."""
-        where, values = conditions_of(sample_index=sample_index, experiment=experiment)
-        runs = choose_runs("t", run, all_runs)
-        columns = ", ".join((*GROUP_COLUMNS, IS_INT))
-        answer = self._ask(
-            f"SELECT {columns} FROM _groups t WHERE {where} AND {runs.sql} "
-            "ORDER BY project, experiment, step NULLS LAST, validate",
-            values + runs.parameters,
-        )
         scope = Scope(experiment=experiment, sample_index=sample_index, run=run, all_runs=all_runs)
-        answer.older_runs = scope.older_runs(self)
-        return self._explained(answer, "steps", scope)
+        return self._list("steps", scope, HISTORY)
 
     def pass_meanings(
         self,
@@ -395,7 +387,7 @@ class Store(SqlStore):
         if isinstance(target, Trajectory | TrajectoryHandle):
             target = target.trajectory_id
         about = addressee(self, target, project, experiment, run)
-        write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
+        write_score(self.path, about, name, body, after_ns=newest_score_ns(self, about, name))
         self._engine.refresh(now=True, wait_sec=_WAIT_FOR_SCORE_SEC)
 
     def label(

@@ -24,9 +24,9 @@ from rolltrace._amounts import size_of
 from rolltrace._arrow import pa
 from rolltrace.errors import OutageError, QueryError, StoreError
 from rolltrace.pass_rule import Experiment, PassRule
-from rolltrace.query.backlog import Backlog
 from rolltrace.query.damage import (
     COMPLETE,
+    Backlog,
     Incomplete,
     Missing,
     StaleError,
@@ -42,10 +42,12 @@ from rolltrace.query.database import (
     PlainTable,
     arrow_answer,
     bounded_answer,
+    check_limit,
     duckdb,
+    holding,
+    interruptible,
     plain_answer,
 )
-from rolltrace.query.limits import check_limit, holding, interruptible, running
 from rolltrace.query.snapshot import Cursor, ScopeKey, Snapshot
 from rolltrace.tables import (
     LOG,
@@ -163,12 +165,11 @@ class Engine:
                     cursor.make_views(sql)
                     connection = cursor.connection
                     answer = partial(ask, connection, sql, parameters)
-                    with running(connection):
-                        try:
-                            return interruptible(answer, connection.interrupt)
-                        except duckdb.CatalogException:  # a view that the statement names in a way that we do not see
-                            cursor.make_views(None)
-                            return interruptible(answer, connection.interrupt)
+                    try:
+                        return interruptible(answer, connection.interrupt)
+                    except duckdb.CatalogException:  # a view that the statement names in a way that we do not see
+                        cursor.make_views(None)
+                        return interruptible(answer, connection.interrupt)
             except StaleError as error:
                 problem: Exception = error
                 self.refresh(now=True)

@@ -82,6 +82,11 @@ ORDER BY max(max(t.newest_ns)) OVER (PARTITION BY t.project, t.experiment), t.pr
 """
 """By groups first, which tell how many samples there are and which of them teach nothing."""
 
+HISTORY = f"""
+SELECT {", ".join((*GROUP_COLUMNS, IS_INT))} FROM _groups t WHERE {{where}}
+ORDER BY project, experiment, step NULLS LAST, validate
+"""
+
 LIVE = """
 SELECT t.trajectory_id, t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate, t.name,
     greatest(? - t.start_ns, 0) / 1e9 AS age_s,
@@ -272,10 +277,7 @@ def listing_sql(listing: Listing, scope: Scope, order: str | None = None) -> str
         place, values = conditions_of(project=scope.project, experiment=scope.experiment)
         tests = [_filled(place, values), "NOT t.superseded"]
         return _statement(f"SELECT {_FIGURES[listing]}\nFROM trajectories t", tests, "ALL", group="\nGROUP BY ALL")
-    conditions, values = conditions_of(
-        project=scope.project, experiment=scope.experiment, step=scope.step, sample_index=scope.sample_index,
-        validate=scope.validate,
-    )  # fmt: skip
+    conditions, values = scope.conditions()
     predicate = compile_where(scope.where)
     runs = choose_runs("t", scope.run, scope.all_runs, predicate.fields)
     tests = [

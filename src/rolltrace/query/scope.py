@@ -229,16 +229,20 @@ class Scope:
 
     rollout_n: int | None = None
 
+    def conditions(self, of: str = "t") -> tuple[str, list[Any]]:
+        """The coordinates as SQL about rows `of`, and its values."""
+        return conditions_of(
+            of, project=self.project, experiment=self.experiment, step=self.step, sample_index=self.sample_index,
+            rollout_n=self.rollout_n, validate=self.validate,
+        )  # fmt: skip
+
     def selected(self, also: str = "true") -> Selected:
         """As pieces of SQL; `also` is one more condition on a trajectory `t`.
 
         Raises:
             FilterError: the filter cannot be understood.
         """
-        conditions, values = conditions_of(
-            project=self.project, experiment=self.experiment, step=self.step, sample_index=self.sample_index,
-            rollout_n=self.rollout_n, validate=self.validate,
-        )  # fmt: skip
+        conditions, values = self.conditions()
         predicate = compile_where(self.where)
         runs = choose_runs("t", self.run, self.all_runs, predicate.fields)
         before, rows = chosen(f"{conditions} AND {also} AND {runs.sql}", predicate.sql)

@@ -8,11 +8,9 @@ nobody overwrites what another person said, and everything that was ever said is
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
-from rolltrace.query.result import Result
 from rolltrace.record import Coordinates, clean_text, score_body, target_of
 
 if TYPE_CHECKING:
@@ -20,7 +18,16 @@ if TYPE_CHECKING:
     from rolltrace.query.sql_store import SqlStore
 
 
-Ask = Callable[[str, list[Any]], Result]
+_HOMES = """
+SELECT project, experiment, nullif(arg_max(coalesce(run, ''), start_ns), '') AS run FROM _listing
+WHERE NOT superseded AND {conditions} GROUP BY project, experiment ORDER BY ALL
+"""
+"""The experiments that have such a trajectory, each with its newest run."""
+_AT = """
+SELECT trajectory_id FROM _listing WHERE project = ? AND experiment = ? AND run IS NOT DISTINCT FROM ?
+    AND step IS NOT DISTINCT FROM ? AND sample_index IS NOT DISTINCT FROM ? AND rollout_n IS NOT DISTINCT FROM ?
+    AND validate = ? ORDER BY branch IS TRUE, start_ns DESC, trajectory_id LIMIT 1
+"""
 
 
 def addressee(
@@ -32,87 +39,52 @@ def addressee(
         ConfigError: the target is neither.
         QueryError: no trajectory has this id, several begin with it, or it is not plain which experiment is meant.
     """
+    from rolltrace.drain import Addressee  # whoever only asks who labels are from does not load it
+
     if isinstance(target, str):
         try:
-            rows = store._ask("SELECT * FROM _listing WHERE trajectory_id = ?", [store.full_id(target)])
-            return _addressee_of_row(*rows)
+            (row,) = store._ask("SELECT * FROM _listing WHERE trajectory_id = ?", [store.full_id(target)])
+            where = Coordinates(*(row[name] for name in Coordinates._fields))
+            return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where, row["run"])
         except QueryError:
             if project is None or experiment is None:
                 raise  # most likely a slip of the hand; an experiment that is named may have it yet
-    return _addressee_of(store._ask, target, project, experiment, run)
-
-
-def _addressee_of_row(row: dict[str, Any]) -> Addressee:
-    from rolltrace.drain import Addressee  # whoever only asks who labels are from does not load it
-
-    where = Coordinates(*(row[name] for name in Coordinates._fields))
-    return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where, row["run"])
-
-
-def _addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
-    """That of coordinates, or of an id that the store does not know: then project and experiment are given."""
-    from rolltrace.drain import Addressee
-
     trajectory_id, where = target_of(target)
-    homes = _homes(ask, where, project, experiment) or _homes(ask, None, project, experiment)
+    sample = None if where.sample_index is None else str(where.sample_index)
+    names = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
+    homes = _find_homes(store, {**where._asdict(), "sample_index": sample, **names}) or _find_homes(store, names)
     if project is not None and experiment is not None:
-        homes = homes or [_Home(project, experiment, None)]
+        homes = homes or [(project, experiment, None)]
     elif len(homes) != 1:
-        several = f"it may mean {', '.join(' / '.join(each[:2]) for each in homes)}" if homes else "there is none"
+        several = f"it may mean {', '.join(' / '.join(home[:2]) for home in homes)}" if homes else "there is none"
         raise QueryError(
             f"specify which experiment {target!r:.100} belongs to, with project=... and experiment=...: {several}"
         )
-    home = homes[0] if run is None else homes[0]._replace(run=run)
-    return Addressee(home.project, home.experiment, trajectory_id or _newest_at(ask, home, where), where, home.run)
+    project, experiment, newest_run = homes[0]
+    run = newest_run if run is None else run
+    if not trajectory_id:
+        rows = store._ask(_AT, [project, experiment, run, *where._replace(sample_index=sample)]).rows()
+        trajectory_id = bytes.fromhex(rows[0]["trajectory_id"]) if rows else b""
+    return Addressee(project, experiment, trajectory_id, where, run)
 
 
-class _Home(NamedTuple):
-    project: str
-    experiment: str
-    run: str | None
+def _find_homes(store: SqlStore, wanted: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in wanted)])
+    rows = store._ask(_HOMES.format(conditions=conditions), list(wanted.values()))
+    return [(row["project"], row["experiment"], row["run"]) for row in rows]
 
 
-def _homes(ask: Ask, where: Coordinates | None, project: str | None, experiment: str | None) -> list[_Home]:
-    """The experiments that have a trajectory at these coordinates, or any, each with its newest run."""
-    sample = None if where is None or where.sample_index is None else str(where.sample_index)
-    wanted = {} if where is None else {**where._asdict(), "sample_index": sample}
-    names = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
-    conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in (*wanted, *names))])
-    rows = ask(
-        "SELECT project, experiment, arg_max(coalesce(run, ''), start_ns) AS run FROM _listing "
-        f"WHERE NOT superseded AND {conditions} GROUP BY project, experiment ORDER BY ALL",
-        [*wanted.values(), *names.values()],
-    )
-    return [_Home(row["project"], row["experiment"], row["run"] or None) for row in rows]
-
-
-_AT = """
-SELECT trajectory_id FROM _listing WHERE project = ? AND experiment = ? AND run IS NOT DISTINCT FROM ?
-    AND step IS NOT DISTINCT FROM ? AND sample_index IS NOT DISTINCT FROM ? AND rollout_n IS NOT DISTINCT FROM ?
-    AND validate = ? ORDER BY branch IS TRUE, start_ns DESC, trajectory_id LIMIT 1
-"""
-
-
-def _newest_at(ask: Ask, home: _Home, where: Coordinates) -> bytes:
-    """The id of the newest trajectory at these coordinates; empty if there is none."""
-    sample = None if where.sample_index is None else str(where.sample_index)
-    rows = ask(_AT, [*home, *where._replace(sample_index=sample)]).rows()
-    return bytes.fromhex(rows[0]["trajectory_id"]) if rows else b""
-
-
-def newest_score_ns(ask: Ask, about: Addressee, name: str) -> int:
+def newest_score_ns(store: SqlStore, about: Addressee, name: str) -> int:
     """When the newest score of this name was given to the trajectory; 0 for never."""
     if not about.trajectory_id:
         return 0
     sql = "SELECT max(time_ns) AS newest FROM scores WHERE trajectory_id = ? AND name = ?"
-    (row,) = ask(sql, [about.trajectory_id.hex(), name]).rows()
+    (row,) = store._ask(sql, [about.trajectory_id.hex(), name])
     return row["newest"] or 0
 
 
 NOTE = "note"
 """The label whose value is a text of any length."""
-GIVEN = "yes"
-"""The value of a label that has no other."""
 LONGEST_NAME = 80
 """Of a label, and of an author."""
 LONGEST_VALUE = 500
@@ -184,21 +156,20 @@ def write_label(
         QueryError: several trajectories may be meant.
         StoreError: the store cannot be written.
     """
-    from rolltrace.drain import write_score  # who only looks does not load it
+    from rolltrace.drain import write_score
 
     body = label_body(name, value, author=author, reason=reason)
     about = _trajectory(store, target, project, experiment, run)
     body["op_id"] = _op(store, about, turn, op_id)
     if value is None:
         _check_given(store, about, name, body["author"])
-    write_score(store.path, about, name, body, after_ns=newest_score_ns(store._ask, about, name))
+    write_score(store.path, about, name, body, after_ns=newest_score_ns(store, about, name))
 
 
 def _trajectory(
     store: SqlStore, target: str | tuple[Any, ...], project: str | None, experiment: str | None, run: str | None
 ) -> Addressee:
     """The trajectory with its id and its coordinates: a label lies with what it is about, and is found by either."""
-
     if isinstance(target, str):
         return addressee(store, store.full_id(target), None, None, None)
     about = addressee(store, target, project, experiment, run)
