@@ -203,9 +203,6 @@ class Backlog:
         Args:
             everything: Wait for it, as the first time.
             wait_sec: Wait so long at most, and go on.
-
-        Raises:
-            StoreError: to wait for everything took too long.
         """
         waits, self._is_first = everything or self._is_first, False
         self.hidden = dict(hidden_journals(self._store))

@@ -206,9 +206,6 @@ class Engine:
             now: In any case.
             everything: Wait until all that was recorded so far is there.
             wait_sec: Wait for it so long at most.
-
-        Raises:
-            StoreError: a minute was not enough to wait for everything.
         """
         with holding(self._looking):
             if now or everything or self._read_at is None or time.monotonic() - self._read_at >= self._fresh_sec:
@@ -285,11 +282,7 @@ class Engine:
         return sound
 
     def _find_problem(self, folder: Path, table: str, file: DataFile, *, content: bool = True) -> str | None:
-        """What is wrong with a file; without `content`, with its length and its place alone.
-
-        Raises:
-            StaleError: it was replaced, and the file that stands for it is not in the snapshot.
-        """
+        """What is wrong with a file, without `content` only with its length and place. Raises `StaleError`."""
         try:
             # An image has a hash of its own, and nobody wants to wait for all others.
             return find_problem(folder, file, content=content and table != "blobs")

@@ -54,9 +54,6 @@ def survey(
         where: A filter (docs/reference/filter.md).
         **conditions: Columns of `trajectories` and the value they must have; None for any. `since_ns` and
             `since_step` are the earliest end and step.
-
-    Raises:
-        FilterError: the filter cannot be understood.
     """
     predicate = compile_where(where)
     runs = choose_runs("t", None, all_runs=where is None, filtered_by=predicate.fields)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
 from rolltrace.query.result import IS_INT, Result
-from rolltrace.query.scope import NO_OLDER_RUNS, OlderRuns, Scope, choose_runs, conditions_of, order_of, whole
+from rolltrace.query.scope import OlderRuns, Scope, choose_runs, conditions_of, order_of, whole
 from rolltrace.query.values import Row
 from rolltrace.query.views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, ZERO_VARIANCE
 
@@ -122,21 +122,14 @@ _USUAL_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns
 _LAST_ORDER = ("start_ns", "trajectory_id")
 _MAX_SHORT_ROWS = 1_000
 _COUNTS = """
-SELECT t.project, t.experiment, t.step, t.validate, t.run, t.superseded, count(*) AS n, max(t.start_ns) AS newest_ns
-FROM {rows} GROUP BY ALL
+SELECT t.project, t.experiment, t.step, t.validate, t.run, t.superseded AND {hides} AS is_hidden, count(*) AS n,
+    max(CASE WHEN NOT (t.superseded AND {hides}) THEN max(t.start_ns) END) OVER (PARTITION BY t.project, t.experiment)
+        AS newest_ns
+FROM {rows} GROUP BY t.project, t.experiment, t.step, t.validate, t.run, t.superseded
+ORDER BY newest_ns, t.project, t.experiment, t.step NULLS LAST, t.validate
 """
+"""How many rows each step has, in the usual order, and how many of older runs are left out."""
 _COLUMNS = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
-
-
-class _Counted(NamedTuple):
-    """The steps that have rows, in the usual order, and what is left out."""
-
-    steps: list[Row]
-    older_runs: OlderRuns
-
-    @property
-    def total(self) -> int:
-        return sum(step["n"] for step in self.steps)
 
 
 def list_trajectories(
@@ -154,61 +147,51 @@ def list_trajectories(
     ordered = order_of(order or _USUAL_ORDER, "trajectories", TRAJECTORY_COLUMNS, _LAST_ORDER, TRAJECTORY_HEADERS)
     limit, last = (None if each is None else whole(name, each) for name, each in (("limit", limit), ("last", last)))
     offset = whole("offset", offset or 0)
-    counted = _count(store, scope, also)
+    steps, older_runs = _count_by_step(store, scope, also)
+    total = sum(step["n"] for step in steps)
     if order is not None and last is None:
         answer = _sort(store, scope, also, ordered, "" if limit is None else f"LIMIT {limit}", offset, limit)
     else:
-        answer = _cut(store, scope, also, counted, None if order is None else ordered, limit, offset, last)
-    answer.older_runs = counted.older_runs
-    answer._count = lambda: counted.total
+        if last is not None:
+            end = max(0, total - offset)
+            begin = max(0, end - last)
+        else:
+            begin = min(offset, total)
+            end = total if limit is None else min(total, begin + limit)
+        answer = _cut(store, scope, also, steps, None if order is None else ordered, limit, begin, end)
+    answer.older_runs = older_runs
+    answer._count = lambda: total
     answer._has_tags = True
     return answer
 
 
-def _count(store: Store, scope: Scope, also: str) -> _Counted:
-    every = replace(scope, all_runs=True) if scope.hides_older_runs else scope
-    rows = every.selected(also).ask(store, _COUNTS)
-    hidden = [row for row in rows if scope.hides_older_runs and row["superseded"]]
-    older = OlderRuns(sum(row["n"] for row in hidden), len({row["run"] or "" for row in hidden}))
+def _count_by_step(store: Store, scope: Scope, also: str) -> tuple[list[Row], OlderRuns]:
+    """The steps that have rows, in the usual order, and what is left out."""
+    hides = scope.hides_older_runs
+    every = replace(scope, all_runs=True) if hides else scope
+    rows = every.selected(also).ask(store, _COUNTS.replace("{hides}", str(hides).lower()))
+    hidden = [row for row in rows if row["is_hidden"]]
     steps: dict[tuple[Any, ...], Row] = {}
-    newest: dict[tuple[str, str], int] = {}
     for row in rows:
-        if not (scope.hides_older_runs and row["superseded"]):
-            experiment = row["project"], row["experiment"]
-            newest[experiment] = max(newest.get(experiment, 0), row["newest_ns"])
-            step = steps.setdefault((*experiment, row["step"], row["validate"]), {**row, "n": 0})
-            step["n"] += row["n"]
-    for step in steps.values():
-        step["newest_ns"] = newest[step["project"], step["experiment"]]
-    return _Counted(sorted(steps.values(), key=_place), older if hidden else NO_OLDER_RUNS)
-
-
-def _place(step: Row) -> tuple[Any, ...]:
-    number = step["step"]
-    experiment = step["newest_ns"], step["project"], step["experiment"]
-    return (*experiment, number is None, number or 0, step["validate"])
+        if not row["is_hidden"]:
+            key = row["project"], row["experiment"], row["step"], row["validate"]
+            steps.setdefault(key, {**row, "n": 0})["n"] += row["n"]
+    return list(steps.values()), OlderRuns(sum(row["n"] for row in hidden), len({row["run"] or "" for row in hidden}))
 
 
 def _cut(
     store: Store,
     scope: Scope,
     also: str,
-    counted: _Counted,
+    steps: list[Row],
     ordered: str | None,
     limit: int | None,
-    offset: int,
-    last: int | None,
+    begin: int,
+    end: int,
 ) -> Result:
-    """Some rows in the usual order, or sorted again in another one."""
-    total = counted.total
-    if last is not None:
-        end = max(0, total - offset)
-        begin = max(0, end - last)
-    else:
-        begin = min(offset, total)
-        end = total if limit is None else min(total, begin + limit)
+    """The rows from `begin` to `end` in the usual order, or these sorted again in another one."""
     chosen, first, passed = list[Row](), 0, 0
-    for step in counted.steps:
+    for step in steps:
         if passed < end and passed + step["n"] > begin:
             first = first if chosen else passed
             chosen.append(step)

@@ -58,22 +58,15 @@ class Result(Sequence[dict[str, Any]]):
         self._answer = table if isinstance(table, PlainTable) else _with_integers(table)
         self._is_int: list[bool | None] | None = None
         if IS_INT in table.column_names and "sample_index" in table.column_names:
-            if isinstance(table, PlainTable):
-                self._is_int = table.column(IS_INT)
-            else:
-                self._is_int = table.column(IS_INT).to_pylist()
-
-    @cached_property
-    def _text_table(self) -> pa.Table:
-        """With every `sample_index` as text."""
-        table = self._answer.arrow() if isinstance(self._answer, PlainTable) else self._answer
-        return table if self._is_int is None else table.drop_columns([IS_INT])
+            column = table.column(IS_INT)
+            self._is_int = column if isinstance(column, list) else column.to_pylist()
 
     @cached_property
     def _table(self) -> pa.Table:
-        table = self._text_table
+        table = self._answer.arrow() if isinstance(self._answer, PlainTable) else self._answer
         if self._is_int is None:
             return table
+        table = table.drop_columns([IS_INT])
         column, at = table["sample_index"], table.column_names.index("sample_index")
         flags = [flag for flag, valid in zip(self._is_int, column.is_valid().to_pylist()) if valid]
         return table.set_column(at, "sample_index", column.cast(pa.int64())) if flags and all(flags) else table

@@ -100,9 +100,6 @@ def choose_runs(of: str, run: str | None, all_runs: bool, filtered_by: Sequence[
         run: Only this one.
         all_runs: All of them.
         filtered_by: The fields that a filter asks about.
-
-    Raises:
-        QueryError: a run and all of them.
     """
     if run is not None and all_runs:
         raise QueryError(f"choose one: run={run!r} or all_runs=True")
@@ -139,11 +136,7 @@ SELECT DISTINCT unnest(map_keys(terms)) AS term FROM _listing t WHERE terms IS N
 
 
 def resolve_rule(store: Store, term: Any, threshold: Any, **place: Any) -> PassRule | None:
-    """The rule that a question brings; None if it brings none.
-
-    Raises:
-        QueryError: the threshold is no number, or no reward of these experiments has the term.
-    """
+    """The rule that a question brings; None if it brings none."""
     try:
         rule = PassRule.of(term, threshold)
     except ConfigError as error:
@@ -175,11 +168,7 @@ def pass_meanings(
 def verdicts_of(
     store: Store, trajectory_ids: Sequence[str], *, term: str | None = None, threshold: float | None = None
 ) -> dict[str, bool | None]:
-    """Which of these trajectories passed; None for one without a reward.
-
-    Raises:
-        QueryError: no reward has the term, or the threshold is no number.
-    """
+    """Which of these trajectories passed; None for one without a reward."""
     if not trajectory_ids:
         return {}
     pieces = with_rule(resolve_rule(store, term, threshold))
@@ -237,11 +226,7 @@ class Scope:
         )  # fmt: skip
 
     def selected(self, also: str = "true") -> Selected:
-        """As pieces of SQL; `also` is one more condition on a trajectory `t`.
-
-        Raises:
-            FilterError: the filter cannot be understood.
-        """
+        """As pieces of SQL; `also` is one more condition on a trajectory `t`."""
         conditions, values = self.conditions()
         predicate = compile_where(self.where)
         runs = choose_runs("t", self.run, self.all_runs, predicate.fields)
@@ -258,11 +243,7 @@ class Scope:
         return rule if rule.is_chosen else None
 
     def passing(self, store: Store) -> list[PassMeaning]:
-        """What pass means in these experiments.
-
-        Raises:
-            QueryError: no reward of these has the term.
-        """
+        """What pass means in these experiments."""
         place = {"project": self.project, "experiment": self.experiment}
         return pass_meanings(store, **place, asked=resolve_rule(store, self.term, self.threshold, **place))
 

@@ -33,12 +33,7 @@ SELECT trajectory_id FROM _listing WHERE project = ? AND experiment = ? AND run 
 def addressee(
     store: SqlStore, target: str | tuple[Any, ...], project: str | None, experiment: str | None, run: str | None
 ) -> Addressee:
-    """Whom a score is about: by an id or its prefix, or by coordinates.
-
-    Raises:
-        ConfigError: the target is neither.
-        QueryError: no trajectory has this id, several begin with it, or it is not plain which experiment is meant.
-    """
+    """Whom a score is about: by an id or its prefix, or by coordinates."""
     from rolltrace.drain import Addressee  # whoever only asks who labels are from does not load it
 
     if isinstance(target, str):
@@ -108,11 +103,7 @@ def login_name() -> str:
 def label_body(
     name: Any, value: Any, *, author: Any = None, op_id: int | None = None, reason: Any = None
 ) -> dict[str, Any]:
-    """A label in the form that is recorded.
-
-    Raises:
-        ConfigError: name, value or author make no sense.
-    """
+    """A label in the form that is recorded."""
     _check("the name of a label", name, LONGEST_NAME)
     if name in _NO_LABELS:
         raise ConfigError(f"{name!r} is a score of the training, not a label; use `rolltrace label ID --score`")
@@ -148,14 +139,7 @@ def write_label(
     experiment: str | None = None,
     run: str | None = None,
 ) -> None:
-    """Save a label, or that it is taken back, about a trajectory that the store has.
-
-    Raises:
-        ConfigError: name, value or author make no sense.
-        NotFoundError: there is no such trajectory, turn or op; or nothing to take back.
-        QueryError: several trajectories may be meant.
-        StoreError: the store cannot be written.
-    """
+    """Save a label, or that it is taken back, about a trajectory that the store has."""
     from rolltrace.drain import write_score
 
     body = label_body(name, value, author=author, reason=reason)
