@@ -8,11 +8,10 @@ if TYPE_CHECKING:
     from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
     from rolltrace.drain.checks.number_as_text import is_formatted
     from rolltrace.drain.ended import Ended
-    from rolltrace.drain.fit import fit_row
     from rolltrace.drain.follower import Follower
     from rolltrace.drain.late_score import Addressee, write_score
     from rolltrace.drain.redact import Redactor
-    from rolltrace.drain.row import Row
+    from rolltrace.drain.row import Row, fit_row
     from rolltrace.drain.rows import RowMaker
     from rolltrace.drain.secret_names import Strength, is_placeholder, strength
     from rolltrace.drain.table_rows import Home, TableRows
@@ -26,12 +25,11 @@ _LATER, __getattr__ = load_later(
         "waiting": "catch_up find_waiting",
         "checks": "Checks Finding OpFacts Past",
         "checks.number_as_text": "is_formatted",
-        "fit": "fit_row",
         "ended": "Ended",
         "follower": "Follower",
         "late_score": "Addressee write_score",
         "redact": "Redactor",
-        "row": "Row",
+        "row": "Row fit_row",
         "rows": "RowMaker",
         "secret_names": "Strength is_placeholder strength",
         "table_rows": "Home TableRows",

@@ -218,7 +218,7 @@ class FollowedJournal:
         """Count the ops that have begun and not ended; of those that have, the end tells everything."""
         for record in self._begun.values():
             if (begun := maker.begin_columns(record)) is not None:
-                rows.begin_op(begun["trajectory_id"], begun)
+                rows.begin_op(begun)
         self._begun.clear()
 
     def _add(self, shaped: Shaped, rows: TableRows, record: Any = None, *, was_open: bool = False) -> None:
@@ -228,7 +228,7 @@ class FollowedJournal:
             if row.table is SPANS:
                 spoken = None
                 if isinstance(record, OpEnd):
-                    spoken = self._transcripts.op_ended(record, row.values, shaped.opened)
+                    spoken = self._transcripts.op_ended(record, row.fields, shaped.opened)
                 rows.add_row(row, spoken, was_open=was_open)
                 continue
             rows.add_row(row)
@@ -236,18 +236,15 @@ class FollowedJournal:
                 fields = row.fields
                 if fields["trajectory_id"] is not None:
                     told = self._transcripts.step_taken(record, fields["trajectory_id"])
-                    rows.add_messages(fields["trajectory_id"], fields, told.rows)
+                    rows.add_messages(fields, told.rows)
             elif row.table is TEXTS:
-                told = self._transcripts.text_told(row.fields)
-                if told.rows:
-                    rows.add_messages(row.fields["trajectory_id"], row.fields, told.rows)
+                rows.add_messages(row.fields, self._transcripts.text_told(row.fields).rows)
             elif row.table is TRAJECTORIES and isinstance(record, TrajectoryEnd):
                 self._finish(row.fields, rows)
 
     def _finish(self, fields: dict[str, Any], rows: TableRows) -> None:
         told = self._transcripts.finish(fields["trajectory_id"], fields["end_ns"] or fields["start_ns"])
-        if told.rows:
-            rows.add_messages(fields["trajectory_id"], fields, told.rows)
+        rows.add_messages(fields, told.rows)
 
     def _interrupt(self, maker: RowMaker, rows: TableRows) -> int:
         """Its writer has closed the journal or was killed: what is open will never end. How much was unreadable."""
@@ -258,9 +255,8 @@ class FollowedJournal:
             for row in shaped.rows:
                 spoken = None
                 if row.table is SPANS and isinstance(record, OpStart):
-                    fields = row.fields
                     outputs = encode_stream(record, "interrupted")
-                    spoken = self._transcripts.values_ended(fields["trajectory_id"], fields, record.inputs, outputs)
+                    spoken = self._transcripts.values_ended(row.fields, record.inputs, outputs)
                 rows.add_row(row, spoken, was_open=row.table is SPANS)
                 if row.table is TRAJECTORIES:
                     self._finish(row.fields, rows)

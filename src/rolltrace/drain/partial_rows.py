@@ -7,10 +7,8 @@ so that a trajectory has one row per batch however many records it has there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any
 
-from rolltrace.drain.row import SPAN_AT
 from rolltrace.tables import Place
 
 TOP_RUNNING, TOP_ENDED, RUNNING, INTERRUPTED, ENDED = range(5)
@@ -26,14 +24,6 @@ _IDENTITY = (
 _NOTHING_YET = {"turns": 0, "tool_calls": 0, "tool_errors": 0, "records": 0, "open_ops": 0}
 _NOT_OVER: dict[str, Any] = {"status": "running", "end_ns": None, "error": None, "traceback": None}
 """What an op says of a trajectory of which nothing else is known: that began, and has not ended."""
-_OP_FACTS = itemgetter(
-    *map(
-        SPAN_AT.__getitem__,
-        ("kind", "status", "start_ns", "end_ns", "parent_id", "policy_version", "prompt_tokens", "response_tokens"),
-    )
-)
-_OP_IDENTITY_NAMES = tuple(name for name in _IDENTITY if name in SPAN_AT)
-_OP_IDENTITY = itemgetter(*map(SPAN_AT.__getitem__, _OP_IDENTITY_NAMES))
 
 
 class PartialTrajectory:
@@ -66,43 +56,54 @@ class PartialTrajectory:
         self.fields["status_rank"] = rank
         return True
 
-    def own_row(self, row: Mapping[str, Any], sample_number: int | None) -> None:
+    def _identify(self, row: Mapping[str, Any]) -> None:
+        self.fields.update(zip(_IDENTITY, map(row.get, _IDENTITY)))
+
+    def own_row(self, row: Mapping[str, Any]) -> None:
         """A row of the trajectory itself: it began, ended, or was interrupted."""
         start_ns, end_ns, fields = row["start_ns"], row["end_ns"], self.fields
         if self._is_surest(start_ns, end_ns, _RANKS.get(row["status"], ENDED)):
-            fields.update(zip(_IDENTITY, map(row.get, _IDENTITY)))
-            fields["sample_number"] = sample_number
+            self._identify(row)
         tags_ns = end_ns or start_ns or 0
         if row.get("tags") is not None and tags_ns >= fields.get("tags_ns", -1):
             fields["tags"], fields["tags_ns"] = row["tags"], tags_ns
 
-    def op_begun(self, row: Mapping[str, Any], sample_number: int | None) -> None:
+    def op_begun(self, row: Mapping[str, Any]) -> None:
+        """An op began, and has not ended."""
         if self._is_surest(row["start_ns"], None, TOP_RUNNING):
-            self.fields.update(zip(_IDENTITY, map(row.get, _IDENTITY)), **_NOT_OVER, sample_number=sample_number)
+            self._identify(row)
+            self.fields.update(_NOT_OVER)
         self._add("open_ops", 1)
 
-    def op_ended(self, op: tuple[Any, ...], sample_number: int | None, answer: str | None, *, was_open: bool) -> None:
-        """An op ended, or was open when its process died; `op`: its values."""
-        fields = self.fields
-        kind, status, start_ns, end_ns, parent_id, version, prompt_tokens, response_tokens = _OP_FACTS(op)
-        is_top = parent_id is None and status != "running"
-        if self._is_surest(start_ns, end_ns if is_top else None, TOP_ENDED if is_top else TOP_RUNNING):
-            fields.update(zip(_OP_IDENTITY_NAMES, _OP_IDENTITY(op)), sample_number=sample_number)
-            fields.update({} if is_top else _NOT_OVER, parent_trajectory_id=None, parent_op_id=None)
+    def op_ended(self, op: Mapping[str, Any], answer: str | None, *, was_open: bool) -> None:
+        """An op ended, or was open when its process died."""
+        fields, kind, status, start_ns, version = (
+            self.fields,
+            op["kind"],
+            op["status"],
+            op["start_ns"],
+            op["policy_version"],
+        )
+        is_top = op["parent_id"] is None and status != "running"
+        if self._is_surest(start_ns, op["end_ns"] if is_top else None, TOP_ENDED if is_top else TOP_RUNNING):
+            self._identify(op)
+            if not is_top:
+                fields.update(_NOT_OVER)
         fields["records"] += 1
         if was_open:
             fields["open_ops"] -= 1
         if kind == "llm":
             fields["turns"] += 1
-            if response_tokens is not None:
-                self._add("response_tokens", response_tokens)
+            if op["response_tokens"] is not None:
+                self._add("response_tokens", op["response_tokens"])
             if start_ns >= fields.get("last_call_ns", -1):
-                fields["last_call_ns"], fields["prompt_tokens"] = start_ns, prompt_tokens
+                fields["last_call_ns"], fields["prompt_tokens"] = start_ns, op["prompt_tokens"]
                 fields["answer"] = None if answer is None else answer[:MAX_PREVIEW_CHARS]
         elif kind == "tool":
             fields["tool_calls"] += 1
             if status == "error":
                 fields["tool_errors"] += 1
+        version = op["policy_version"]
         if version is not None and kind != "aux_llm":
             self._least("policy_version_min", version)
             fields["policy_version_max"] = max(version, fields.get("policy_version_max", version))

@@ -1,4 +1,4 @@
-"""Journal records as rows of the store's tables."""
+"""Journal records as rows of the event tables."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
-from rolltrace.drain.fit import columns_told, fit_row, is_needed, partial_of
 from rolltrace.drain.numbers import NumberLists
-from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.row import (
-    SPAN_AT,
     Row,
     Shaped,
     as_text,
     columns_of_step,
+    columns_told,
     failure_columns,
+    fit_row,
+    is_needed,
     number_or_none,
     optional_text,
 )
@@ -63,30 +63,25 @@ from rolltrace.record import (
 
 _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
-_LONGEST_KNOWN = 200
+_MAX_KNOWN_CHARS = 200
 """Of a text in a record that could not be shaped."""
-_MOST_PLACES = 4096
-_SHORTEST_TAKEN_APART = 512
+_MAX_PLACES = 4096
+_MIN_TAKEN_APART_BYTES = 512
 _NO_ROWS = Shaped([], is_whole=True)
-_STEP_AT = SPAN_AT["step"]
+_WHERE_NAMES = tuple(column.name for column in WHERE)
 
 
 class _PlaceColumns(NamedTuple):
     """The columns of some coordinates and of their writer, and those of them that did not fit."""
 
     fields: dict[str, Any]
-    values: tuple[Any, ...]
-    """The same in the order of `WHERE`, without the trajectory's id."""
     unfit: list[str]
 
 
 class RowMaker:
     """Makes rows of the records of one writer. Each record is on its own: no other suffers from what is in it."""
 
-    def __init__(
-        self, meta: dict[str, Any], redactor: Redactor, memory: Memory, checks: Checks, *, shortcuts: bool = True
-    ) -> None:
-        """`shortcuts=False` makes the same rows of the same records, each in the long way."""
+    def __init__(self, meta: Mapping[str, Any], redactor: Redactor, memory: Memory, checks: Checks) -> None:
         self._origin = {
             "project": str(meta.get("project", "unknown")),
             "experiment": str(meta.get("experiment", "unknown")),
@@ -98,7 +93,6 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._numbers = NumberLists()
-        self._quick = QuickSpans(self._where_values, self._template, redactor, memory, checks) if shortcuts else None
         self._places: dict[bytes, _PlaceColumns] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
         self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
@@ -162,12 +156,6 @@ class RowMaker:
             )
         ]
 
-    def replaced(self, row: Row) -> list[Row]:
-        """What stands for a row that its table does not take, which `fit` should have seen."""
-        fields = row.fields
-        where = {column.name: fields.get(column.name) for column in WHERE}
-        return self._flagged(where, fields, {"error": f"a row of {row.table.name} that cannot be written"})
-
     def _shaped(
         self, record: Record, place: str, make: Callable[[Record], list[Row]], status: str | None = None
     ) -> Shaped:
@@ -179,11 +167,11 @@ class RowMaker:
             if strict():
                 raise
             # Only the type: the message may quote what should have been redacted.
-            return Shaped(self._known_rows(partial_of(record), place, {"error": type(fault).__name__}, status), False)
+            return Shaped(self._known_rows(_as_partial(record), place, {"error": type(fault).__name__}, status), False)
         if not self._unfit:
             return Shaped(rows, True, self._opened_payload)
         detail = {"columns": sorted(set(self._unfit)), "file": place}
-        fields = partial_of(record).fields
+        fields = _as_partial(record).fields
         return Shaped([*rows, *self._flagged(self._known_place(fields), fields, detail)], is_whole=False)
 
     def _row(self, table: Table, where: dict[str, Any], fields: dict[str, Any]) -> list[Row]:
@@ -231,7 +219,7 @@ class RowMaker:
     def _known_text(self, text: str) -> str:
         """A text that may be shown although its record could not be redacted."""
         try:
-            return self._redactor.text(clean_text(text))[:_LONGEST_KNOWN]
+            return self._redactor.text(clean_text(text))[:_MAX_KNOWN_CHARS]
         except Exception:
             return str(INSTEAD["name"])
 
@@ -246,13 +234,6 @@ class RowMaker:
 
     def _rows(self, record: Record) -> list[Row]:
         if isinstance(record, OpEnd):
-            quick = None if self._quick is None else self._quick.shape(record)
-            if quick is not None:
-                self._opened_payload = quick.inputs, quick.outputs
-                rows = [Row(SPANS, quick.values[_STEP_AT], quick.values)]
-                if quick.finding is not None:
-                    rows += self._flags(rows[0].fields, record.start_ns, (quick.finding,), record.op_id)
-                return rows
             return self._span(record, record.status, record.end_ns, record.error, record.outputs)
         if isinstance(record, TrajectoryEnd):
             return self._trajectory(record, record.status, record.end_ns, record.error)
@@ -274,16 +255,12 @@ class RowMaker:
             trajectory_id = None
         return {**place.fields, "trajectory_id": trajectory_id}
 
-    def _where_values(self, record: Any) -> tuple[Any, ...] | None:
-        place = self._place(record.coordinates)
-        return None if place.unfit else place.values
-
     def _place(self, raw: msgspec.Raw) -> _PlaceColumns:
         key = bytes(raw)
         place = self._places.get(key)
         if place is not None:
             return place
-        if len(self._places) >= _MOST_PLACES:
+        if len(self._places) >= _MAX_PLACES:
             self._places.clear()
         at, are_whole = read_coordinates(raw)
         fields = {
@@ -295,20 +272,15 @@ class RowMaker:
         }
         clean = self._redactor.row(SPANS, fields)  # as in every table
         unfit = [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])]
-        place = self._places[key] = _PlaceColumns(clean, tuple(clean[column.name] for column in WHERE[1:]), unfit)
+        place = self._places[key] = _PlaceColumns(clean, unfit)
         return place
-
-    def _template(self, name: str, status: str, kind: str | None) -> Template:
-        """What ops of one name and kind have in common; without a kind, what trajectories have."""
-        table = TRAJECTORIES if kind is None else SPANS
-        return list(Row.of(table, self._called(name, status, kind)).values[len(WHERE) :])
 
     def _called(self, name: str, status: str, kind: str | None) -> dict[str, str]:
         """The columns that few values are in, without secrets, and such that they fit."""
         key = name, status, kind
         columns = self._names.get(key)
         if columns is None:
-            if len(self._names) >= _MOST_PLACES:
+            if len(self._names) >= _MAX_PLACES:
                 self._names.clear()
             fields = (
                 {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
@@ -359,7 +331,7 @@ class RowMaker:
         for finding in findings:
             op = finding.op_id or op_id or None
             fields = {"time_ns": time_ns, "flag": finding.flag, "op_id": op, "detail": finding.detail}
-            rows += self._row(FLAGS, {column.name: where[column.name] for column in WHERE}, fields)
+            rows += self._row(FLAGS, {name: where[name] for name in _WHERE_NAMES}, fields)
         return rows
 
     def _open_payload(self, trajectory_id: bytes, raw: msgspec.Raw) -> Any:
@@ -370,7 +342,7 @@ class RowMaker:
 
     def _opened(self, trajectory_id: bytes, raw: bytes) -> Any:
         """A payload as values; lists of numbers under the names of token columns come as Arrow arrays."""
-        if len(raw) < _SHORTEST_TAKEN_APART or self._quick is None:
+        if len(raw) < _MIN_TAKEN_APART_BYTES:
             return decode_value(raw)
         parts = self._numbers.fields(trajectory_id, raw)
         if parts is None:
@@ -388,10 +360,6 @@ class RowMaker:
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
     ) -> list[Row]:
-        quick = None if self._quick is None or error is not None else self._quick.trajectory(record, status, end_ns)
-        if quick is not None:
-            self._checks.end_trajectory(quick[0], status)
-            return [Row(TRAJECTORIES, quick[_STEP_AT], quick)]
         shared = self._where(record)
         shared.update(self._called(record.name, status, None))
         if record.run:  # when that began, its own trajectories say
@@ -463,6 +431,13 @@ class RowMaker:
         if terms is not None and not isinstance(terms, dict):
             self._unfit.append("terms")
         return terms if isinstance(terms, dict) else None
+
+
+def _as_partial(record: Record) -> Partial:
+    """A record as `read_partly` would give it, were it whole."""
+    return Partial(
+        str(record.__struct_config__.tag), {name: getattr(record, name) for name in record.__struct_fields__}
+    )
 
 
 def encode_stream(record: OpStart, status: str) -> msgspec.Raw | None:

@@ -19,13 +19,12 @@ import pyarrow.parquet as pq
 
 from rolltrace._guard import logger
 from rolltrace.drain.partial_rows import PartialTrajectory
-from rolltrace.drain.row import SPAN_AT, Row
+from rolltrace.drain.row import Row, place_of
 from rolltrace.drain.transcripts import ended_op
 from rolltrace.messages import MessageRow, OpRows, Transcript
-from rolltrace.record import SPANS, TEXTS, TRAJECTORIES, TRANSITIONS, Blob, decode_value, to_json
+from rolltrace.record import LOSSES, SPANS, TEXTS, TRAJECTORIES, TRANSITIONS, Blob, decode_value, to_json
 from rolltrace.tables import COORDINATES, TABLE_SCHEMAS, DataFile, Place, StoreAddress, arrow_schema, write_file
 
-_SAMPLE_NUMBER = "sample_number"
 _LARGEST = 1 << 63
 _RENAMED = {"ids": "tokens", "mask": "response_mask"}
 """Columns of `tokens` -> those of an event row."""
@@ -71,27 +70,34 @@ class TableRows:
             spoken: Of an op: what it adds to the transcript.
             was_open: Of an op: its beginning was counted by `begin_op`.
         """
-        table = row.table
+        table, fields = row
+        fields["sample_number"] = sample_number(fields)
         if table is SPANS:
-            self._add_op(row, spoken, was_open)
+            self._add_op(fields, spoken, was_open)
         elif table is TRAJECTORIES:
-            self._add_trajectory(row.fields)
+            self._add_trajectory(fields)
         elif table is TEXTS:
-            self._add_text(row)
+            self._put("tokens", self._settle(fields), fields)
+            self._partial(fields)
+        elif table is LOSSES:
+            self._put("losses", place_of(fields), fields)
+            if fields["trajectory_id"] is not None:
+                self._settle(fields)
+                self._partial(fields).drop()
         else:
-            self._add_direct(row)
+            self._add_direct(table.name, fields)
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Add all event rows of trajectories that are over, in any order, with the transcripts that they make."""
         every = sorted(rows, key=lambda row: row.table is not TRAJECTORIES)  # where they belong is known first
         transcripts: dict[str, Transcript] = {}
-        spoken_rows = [(row.fields, row) for row in every if row.table in (SPANS, TRANSITIONS)]
+        spoken_rows = [row for row in every if row.table in (SPANS, TRANSITIONS)]
         for row in every:
             if row.table not in (SPANS, TRANSITIONS):
                 self.add_row(row)
-        for fields, row in sorted(spoken_rows, key=lambda pair: _time_of(pair[0])):
-            trajectory_id = fields["trajectory_id"]
-            transcript = transcripts.setdefault(trajectory_id, Transcript())
+        for row in sorted(spoken_rows, key=lambda row: _time_of(row.fields)):
+            fields = row.fields
+            transcript = transcripts.setdefault(fields["trajectory_id"], Transcript())
             if row.table is SPANS:
                 self.add_row(row, transcript.op_ended(ended_op(fields, *_open_payload(fields["payload"]))))
                 continue
@@ -99,31 +105,27 @@ class TableRows:
             trace = None if fields["trace"] is None else msgspec.json.decode(fields["trace"])
             if isinstance(trace, dict) and not transcript.is_told_by_ops:
                 prompt, response = trace.get("prompt"), trace.get("policy_response")
-                spoken = transcript.step_taken(prompt, response, time_ns=fields["time_ns"])
-                self.add_messages(trajectory_id, fields, spoken.rows)
+                self.add_messages(fields, transcript.step_taken(prompt, response, time_ns=fields["time_ns"]).rows)
         for fields in (row.fields for row in every if row.table is TRAJECTORIES):
             if (ended := transcripts.get(fields["trajectory_id"])) is not None:
-                self.add_messages(fields["trajectory_id"], fields, ended.finish(fields["end_ns"] or 0).rows)
+                self.add_messages(fields, ended.finish(fields["end_ns"] or 0).rows)
 
-    def begin_op(self, trajectory_id: str, row: Mapping[str, Any]) -> None:
+    def begin_op(self, fields: dict[str, Any]) -> None:
         """An op began: its trajectory is there, if nothing else says so."""
-        self._partial(trajectory_id, place_of(row)).op_begun(row, sample_number(row))
+        fields["sample_number"] = sample_number(fields)
+        self._partial(fields).op_begun(fields)
 
-    def add_messages(self, trajectory_id: str, where: Mapping[str, Any], rows: Sequence[MessageRow]) -> None:
-        """Add rows of a transcript."""
-        place = self._place(trajectory_id, place_of(where))
-        coordinates = {name: where.get(name) for name in _COORDINATES}
-        coordinates.update(place._asdict(), sample_number=sample_number(where))
-        self._add_messages(trajectory_id, place, tuple(coordinates.values()), rows)
-
-    def _add_messages(
-        self, trajectory_id: str, place: Place, coordinates: tuple[Any, ...], rows: Sequence[MessageRow]
-    ) -> None:
+    def add_messages(self, fields: dict[str, Any], rows: Sequence[MessageRow]) -> None:
+        """Add rows of the transcript of a trajectory, by a row of it that was added."""
+        if not rows:
+            return
+        trajectory_id, place = fields["trajectory_id"], self._settle(fields)
+        coordinates = tuple(map(fields.get, _COORDINATES))
         target = self._rows["messages", place]
         for row in rows:
             target.append((trajectory_id, row.message_id, *coordinates, *_MESSAGE_VALUES(row)))
             if row.role == "user" and row.kind != "rewrite" and row.text:
-                self._partial(trajectory_id, place).begin_task(row.text, row.time_ns)
+                self._partial(fields).begin_task(row.text, row.time_ns)
 
     def add_blob(self, blob: Blob, place: Place) -> None:
         """Add an image or other large content."""
@@ -150,7 +152,7 @@ class TableRows:
             home = homes.get(fields["trajectory_id"]) or self._home(fields["trajectory_id"])
             if home is not None:
                 fields.update(home.place._asdict())
-            self._put_direct(name, fields, place_of(fields), is_known=home is not None)
+            self._put_direct(name, fields, is_known=home is not None)
 
     def _move_home(self) -> None:
         """Put what came before its trajectory told where it belongs, from another process under another name, there."""
@@ -189,34 +191,27 @@ class TableRows:
         every = dict(self._rows)
         for partial in self._partials.values():
             table = "group_records" if partial.is_group else "trajectories"
-            names = _COLUMN_NAMES[table]
-            every.setdefault((table, partial.place), []).append(tuple(map(partial.fields.get, names)))
+            every.setdefault((table, partial.place), []).append(tuple(map(partial.fields.get, _COLUMN_NAMES[table])))
         for place in self._marked:
             if ("trajectories", place) not in every:
-                names = _COLUMN_NAMES["trajectories"]
-                every["trajectories", place] = [tuple(map(place._asdict().get, names))]
+                every["trajectories", place] = [tuple(map(place._asdict().get, _COLUMN_NAMES["trajectories"]))]
         return every
 
-    def _add_op(self, row: Row, spoken: OpRows | None, was_open: bool) -> None:
-        values = row.values
-        trajectory_id, project, experiment, sample_index, is_int, op_id, start_ns, end_ns, payload = _OP_FACTS(values)
-        home = self.new_homes.get(trajectory_id) or self._homes.get(trajectory_id)
-        place = Place(project or "unknown", experiment or "unknown", row.step) if home is None else home.place
-        number = _sample_number(sample_index) if is_int else None
-        duration_s = None if end_ns is None else (end_ns - start_ns) / 1e9
-        turn, saw = (None, None) if spoken is None else (spoken.turn, spoken.saw)
-        every = (*values, number, duration_s, turn, saw, _size_bytes(payload), None)
-        coordinates = (*place, *_OP_COORDINATES(every))
-        self._rows["ops", place].append((trajectory_id, *coordinates, *_OP_VALUES(every)))
-        if any(each is not None for each in _NUMBER_LISTS(values)):
-            self._rows["tokens", place].append((trajectory_id, op_id, *coordinates, *_TOKEN_VALUES(every)))
+    def _add_op(self, fields: dict[str, Any], spoken: OpRows | None, was_open: bool) -> None:
+        place, end_ns = self._settle(fields), fields["end_ns"]
+        fields["duration_s"] = None if end_ns is None else (end_ns - fields["start_ns"]) / 1e9
+        fields["payload_bytes"] = _size_bytes(fields["payload"])
         answer = None
-        if spoken is not None and spoken.rows:
-            self._add_messages(trajectory_id, place, coordinates, spoken.rows)
-            for each in spoken.rows:
-                if each.author == "policy" and each.kind == "message":
-                    answer = each.text
-        self._partial(trajectory_id, place).op_ended(values, number, answer, was_open=was_open)
+        if spoken is not None:
+            fields["turn"], fields["saw"] = spoken.turn, spoken.saw
+            self.add_messages(fields, spoken.rows)
+            for message in spoken.rows:
+                if message.author == "policy" and message.kind == "message":
+                    answer = message.text
+        self._put("ops", place, fields)
+        if any(fields[name] is not None for name in ("tokens", "logprobs", "response_mask")):
+            self._put("tokens", place, fields)
+        self._partial(fields).op_ended(fields, answer, was_open=was_open)
 
     def _add_trajectory(self, fields: dict[str, Any]) -> None:
         trajectory_id = fields["trajectory_id"]
@@ -224,101 +219,66 @@ class TableRows:
         if home is None:
             home = self.new_homes[trajectory_id] = Home(place_of(fields), bool(fields.get("is_group")))
             # What was seen of it in this batch before, under another place, stays there.
-        partial = self._partial(trajectory_id, home.place)
+        self._settle(fields)
+        partial = self._partial(fields)
         partial.is_group = home.is_group
-        partial.own_row(fields, sample_number(fields))
+        partial.own_row(fields)
         if fields["status"] != "running" and not home.is_group:
             self.ended.append(trajectory_id)
 
-    def _add_text(self, row: Row) -> None:
-        fields = row.fields
-        place = self._place(fields["trajectory_id"], place_of(fields))
-        fields.update(place._asdict())
-        fields[_SAMPLE_NUMBER] = sample_number(fields)
-        self._rows["tokens", place].append(tuple(fields.get(_RENAMED.get(name, name)) for name in _TOKEN_COLUMNS))
-        self._partial(fields["trajectory_id"], place)
-
-    def _add_direct(self, row: Row) -> None:
-        fields, name = row.fields, row.table.name
-        trajectory_id = fields.get("trajectory_id")
-        place = place_of(fields)
-        if name == "losses":
-            self._rows[name, place].append(tuple(map(fields.get, _COLUMN_NAMES[name])))
-            if trajectory_id is not None:
-                self._partial(trajectory_id, self._place(trajectory_id, place)).drop()
-            return
-        is_known = trajectory_id is None or place.step is not None or self._home(trajectory_id) is not None
+    def _add_direct(self, name: str, fields: dict[str, Any]) -> None:
+        trajectory_id = fields["trajectory_id"]
+        is_known = trajectory_id is None or fields["step"] is not None or self._home(trajectory_id) is not None
         if trajectory_id is not None:
-            place = self._place(trajectory_id, place)
-            fields.update(place._asdict())
-        fields[_SAMPLE_NUMBER] = sample_number(fields)
+            self._settle(fields)
         if is_known or name == "flags":
-            self._put_direct(name, fields, place, is_known=True)
+            self._put_direct(name, fields, is_known=True)
         else:
             self._homeless.append((name, fields))
 
-    def _put_direct(self, name: str, fields: dict[str, Any], place: Place, *, is_known: bool) -> None:
-        trajectory_id = fields.get("trajectory_id")
-        self._rows[name, place].append(tuple(map(fields.get, _COLUMN_NAMES[name])))
+    def _put_direct(self, name: str, fields: dict[str, Any], *, is_known: bool) -> None:
+        trajectory_id, place = fields["trajectory_id"], place_of(fields)
+        self._put(name, place, fields)
         if name == "scores":
             if trajectory_id is None:
                 self._marked.add(place)
             elif is_known:
-                self._partial(trajectory_id, place)
+                self._partial(fields)
         elif trajectory_id is not None:
-            partial = self._partial(trajectory_id, place)
+            partial = self._partial(fields)
             if name == "flags":
                 partial.flag(fields["flag"])
             else:
                 partial.told(fields["time_ns"], counts=fields.get("event") != "pruned")
 
+    def _put(self, table: str, place: Place, fields: Mapping[str, Any]) -> None:
+        self._rows[table, place].append(tuple(map(fields.get, _SOURCES[table])))
+
     def _home(self, trajectory_id: str) -> Home | None:
         return self.new_homes.get(trajectory_id) or self._homes.get(trajectory_id)
 
-    def _place(self, trajectory_id: str, stated: Place) -> Place:
-        home = self._home(trajectory_id)
-        return stated if home is None else home.place
+    def _settle(self, fields: dict[str, Any]) -> Place:
+        """Where a row belongs, which it says from now on."""
+        home = self._home(fields["trajectory_id"])
+        place = place_of(fields) if home is None else home.place
+        fields["project"], fields["experiment"], fields["step"] = place
+        return place
 
-    def _partial(self, trajectory_id: str, place: Place) -> PartialTrajectory:
-        key = trajectory_id, place
-        partial = self._partials.get(key)
+    def _partial(self, fields: Mapping[str, Any]) -> PartialTrajectory:
+        """The partial row of the trajectory of a row that is settled."""
+        trajectory_id, place = fields["trajectory_id"], place_of(fields)
+        partial = self._partials.get((trajectory_id, place))
         if partial is None:
-            partial = self._partials[key] = PartialTrajectory(trajectory_id, place)
+            partial = self._partials[trajectory_id, place] = PartialTrajectory(trajectory_id, place)
             home = self._home(trajectory_id)
             partial.is_group = home is not None and home.is_group
         return partial
 
 
 _COLUMN_NAMES = {name: tuple(column.name for column in schema.columns) for name, schema in _SCHEMAS.items()}
-_TOKEN_COLUMNS = _COLUMN_NAMES["tokens"]
+_SOURCES = {**_COLUMN_NAMES, "tokens": tuple(_RENAMED.get(name, name) for name in _COLUMN_NAMES["tokens"])}
+"""The columns of an event row that those of each table come from."""
 _COORDINATES = tuple(column.name for column in COORDINATES)
-_OP_AT = {name: at for at, name in enumerate(
-    (*SPAN_AT, _SAMPLE_NUMBER, "duration_s", "turn", "saw", "payload_bytes", "streams")
-)}  # fmt: skip
-"""Which value of an op, with what is added to them, is which column."""
-
-
-def _op_values(names: Iterable[str]) -> itemgetter[Any]:
-    return itemgetter(*(_OP_AT[_RENAMED.get(name, name)] for name in names))
-
-
-_OP_FACTS = _op_values(
-    (
-        "trajectory_id",
-        "project",
-        "experiment",
-        "sample_index",
-        "sample_is_int",
-        "op_id",
-        "start_ns",
-        "end_ns",
-        "payload",
-    )
-)
-_NUMBER_LISTS = _op_values(("tokens", "logprobs", "response_mask"))
-_OP_COORDINATES = _op_values(_COORDINATES[len(Place._fields) :])
-_OP_VALUES = _op_values(_COLUMN_NAMES["ops"][1 + len(_COORDINATES) :])
-_TOKEN_VALUES = _op_values(_TOKEN_COLUMNS[2 + len(_COORDINATES) :])
 _MESSAGE_VALUES = attrgetter(*_COLUMN_NAMES["messages"][2 + len(_COORDINATES) :])
 
 
@@ -332,20 +292,9 @@ def _open_payload(payload: str | None) -> tuple[Any, Any]:
     return (opened.get("inputs"), opened.get("outputs")) if isinstance(opened, dict) else (None, None)
 
 
-def place_of(fields: Mapping[str, Any]) -> Place:
-    return Place(fields["project"] or "unknown", fields["experiment"] or "unknown", fields.get("step"))
-
-
 def sample_number(fields: Mapping[str, Any]) -> int | None:
     """The sample as a number, if it was given as one."""
-    if _SAMPLE_NUMBER in fields:
-        number: int | None = fields[_SAMPLE_NUMBER]
-        return number
-    return _sample_number(fields.get("sample_index")) if fields.get("sample_is_int") else None
-
-
-def _sample_number(sample_index: str | None) -> int | None:
-    value = None if sample_index is None else int(sample_index)
+    value = int(fields["sample_index"]) if fields.get("sample_is_int") and fields["sample_index"] is not None else None
     return value if value is not None and -_LARGEST <= value < _LARGEST else None
 
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from rolltrace.messages import join_stream
 from rolltrace.record import (
-    TOKEN_NAMES,
     TOKEN_SCALARS,
     Array,
     flat_list,
@@ -42,24 +41,18 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     answered = places(whole)
     standing = [*answered, *places(inputs)]
     spelt = spelt_out(answered)  # before any ids are taken out: they say which logprob is meant
-    named = [(place, names_in(place, is_answer=at < len(answered))) for at, place in enumerate(standing)]
-    for column in TOKEN_NAMES:
-        for place, own_names in named:
-            values = _take(place, own_names.get(column, ()), column)
-            if values is not None:
+    for at, place in enumerate(standing):
+        for column, names in names_in(place, is_answer=at < len(answered)).items():
+            if column not in columns and (values := _take(place, names, column)) is not None:
                 columns[column] = values
-                break
     for column, numbers in spelt.items():
-        values = None if column in columns else _typed(numbers, column)
-        if values is not None:
+        if column not in columns and (values := _typed(numbers, column)) is not None:
             columns[column] = values
-    for column, names in TOKEN_SCALARS.items():
-        read = _version if column == "policy_version" else _reason
-        for place in (*standing, *sides(standing)):
-            scalar = next((value for name in names if (value := read(place.get(name))) is not None), None)
-            if scalar is not None:
-                columns[column] = scalar
-                break
+    for place in (*standing, *sides(standing)):
+        if not _SCALAR_NAMES.isdisjoint(place):
+            for column, name in _SCALARS:
+                if column not in columns and (scalar := _READ[column](place.get(name))) is not None:
+                    columns[column] = scalar
     if "finish_reason" not in columns and answered:
         _responses_end(answered[0], columns)
     return _counted(join_tokens(columns), whole)
@@ -108,6 +101,11 @@ def _version(value: Any) -> int | None:
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
+
+
+_READ = {"policy_version": _version, "finish_reason": _reason}
+_SCALARS = [(column, name) for column, names in TOKEN_SCALARS.items() for name in names]
+_SCALAR_NAMES = frozenset(name for _, name in _SCALARS)
 
 
 def join_tokens(columns: dict[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any
 
 from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.row import SPAN_AT
 from rolltrace.messages import EndedOp, OpRows, Transcript, take_images
 from rolltrace.record import Event, OpEnd, decode_value
 
@@ -24,8 +22,6 @@ MAX_TRANSCRIPTS = 16_384
 _NOTHING = OpRows([])
 REDACTED_MARK = "[redacted"
 """What was taken out of a payload left this behind."""
-_OP_FACTS = itemgetter(*map(SPAN_AT.__getitem__, ("trajectory_id", "parent_id", "error", "text")))
-_NAME, _PROMPT_TOKENS, _RESPONSE_TOKENS = map(SPAN_AT.__getitem__, ("name", "prompt_tokens", "response_tokens"))
 IMAGE_MARK = b"image/"
 """What every payload with an image in it has somewhere."""
 
@@ -57,38 +53,27 @@ class Transcripts:
             self._saved.pop(trajectory_id, None)
         return self._saved
 
-    def op_ended(self, record: OpEnd, values: tuple[Any, ...], opened: tuple[Any, Any] | None) -> OpRows:
+    def op_ended(self, record: OpEnd, fields: Mapping[str, Any], opened: tuple[Any, Any] | None) -> OpRows:
         """What an op adds.
 
         Args:
             record: The op.
-            values: Those of its event row, with the text of its tokens.
+            fields: Those of its event row, with the text of its tokens.
             opened: Its inputs and outputs, if there are no secrets in them.
         """
-        trajectory_id, parent_id, error, text = _OP_FACTS(values)
-        if text is not None or opened is None:
-            row = dict(zip(SPAN_AT, values))
-            payload = row["payload"]
-            self._is_clean = opened is not None or (payload is not None and REDACTED_MARK not in payload)
-            op = ended_op(row, record.inputs, record.outputs)
-        else:
-            self._is_clean = True
-            op = EndedOp(
-                op_id=record.op_id, kind=record.kind, name=values[_NAME], parent_id=parent_id,
-                start_ns=record.start_ns, end_ns=record.end_ns or record.start_ns,
-                # Most of a long prompt is never decoded.
-                inputs=record.inputs if record.kind == "llm" else opened[0],
-                outputs=opened[1], error=error, prompt_tokens=values[_PROMPT_TOKENS],
-                response_tokens=values[_RESPONSE_TOKENS],
-            )  # fmt: skip
+        inputs, outputs = record.inputs, record.outputs
+        if opened is not None:
+            inputs = inputs if record.kind == "llm" else opened[0]  # most of a long prompt is never decoded
+            outputs = opened[1]
+        self._is_clean = opened is not None
         try:
-            return self._op_ended(trajectory_id, op)
+            return self.values_ended(fields, inputs, outputs)
         finally:
             self._is_clean = False
 
-    def values_ended(self, trajectory_id: str, row: Mapping[str, Any], inputs: Any, outputs: Any) -> OpRows:
-        """The same for an op whose payload is decoded and without secrets."""
-        return self._op_ended(trajectory_id, ended_op(row, inputs, outputs))
+    def values_ended(self, fields: Mapping[str, Any], inputs: Any, outputs: Any) -> OpRows:
+        """The same for any op whose payload is given."""
+        return self._op_ended(fields["trajectory_id"], ended_op(fields, inputs, outputs))
 
     def _op_ended(self, trajectory_id: str, op: EndedOp) -> OpRows:
         try:

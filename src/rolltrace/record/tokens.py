@@ -44,6 +44,8 @@ TOKEN_WRAPPERS = ("outputs", "choices", "sequences", "output", "candidates")
 """Where vLLM, OpenAI-style, tinker and Gemini outputs keep the one completion."""
 SIDES = ("extra_fields", "metrics", "meta_info", "details", "response_metadata", "message")
 """Where verl, SGLang, TGI and LangChain outputs keep scalars about it."""
+_SIDE_NAMES = frozenset(SIDES)
+_INSIDE_NAMES = frozenset({"messages", "generations", *TOKEN_WRAPPERS})
 
 OWN_PROCESS = "own-process"
 """In the place of a tokenizer's fingerprint: its own process decodes the tokens, and tells the text later."""
@@ -62,6 +64,8 @@ def places(value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, dict):
         return []
     standing = [value]
+    if _INSIDE_NAMES.isdisjoint(value):
+        return standing
     messages = value.get("messages")
     if isinstance(messages, list) and messages and isinstance(messages[-1], dict):  # the state of a LangGraph
         standing.append(messages[-1])
@@ -85,7 +89,13 @@ def _only(value: Any) -> Any:
 
 def sides(standing: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The dicts beside these in which scalars may stand."""
-    return [side for place in standing for name in SIDES if isinstance(side := place.get(name), dict)]
+    return [
+        side
+        for place in standing
+        if not _SIDE_NAMES.isdisjoint(place)
+        for name in SIDES
+        if isinstance(side := place.get(name), dict)
+    ]
 
 
 def names_in(place: dict[str, Any], *, is_answer: bool) -> dict[str, list[str]]:

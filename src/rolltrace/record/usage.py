@@ -23,6 +23,7 @@ _NOTHING = Usage()
 USAGE_PLACES = ("usage", "usage_metadata", "usageMetadata", "token_usage", "meta_info", "details")
 _AROUND = ("response_metadata", "llm_output", "message", "response")
 _LISTS = ("outputs", "choices", "generations", "messages")
+_INSIDE_NAMES = frozenset({*USAGE_PLACES, *_AROUND, *_LISTS})
 USAGE_NAMES = {
     "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount"),
     "response_tokens": (
@@ -74,6 +75,8 @@ def _places(value: Any, depth: int) -> Iterator[dict[str, Any]]:
     if isinstance(value, list) and value:
         value = value[-1]  # of a conversation, what came last
     if not isinstance(value, dict) or depth > _DEEPEST:
+        return
+    if _INSIDE_NAMES.isdisjoint(value):
         return
     for name in USAGE_PLACES:
         if isinstance(value.get(name), dict):

@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 import rolltrace
-from rolltrace.drain.checks.check import OpFacts
+from rolltrace.drain.checks.check import OpFacts, TrajectoryPast
 from rolltrace.drain.checks.image_missing import PLACEHOLDERS, image_missing, look, placeholder_in
-from rolltrace.drain.checks.past import TrajectoryPast
 from rolltrace.query import open_store
 
 from .conftest import Find, generate, names, tool

@@ -8,7 +8,7 @@ import pytest
 
 import rolltrace
 from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.checks.past import PastTurn, TrajectoryPast
+from rolltrace.drain.checks.check import PastTurn, TrajectoryPast
 from rolltrace.drain.drain_state import load_states
 from rolltrace.journal import journal_folder
 from tests.draining import drain

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rolltrace
-from rolltrace.drain.checks.check import OpFacts
-from rolltrace.drain.checks.past import TrajectoryPast
+from rolltrace.drain.checks.check import OpFacts, TrajectoryPast
 from rolltrace.drain.checks.turns import prefix_break
 from rolltrace.journal import journal_files
 from rolltrace.query import open_store

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.drain.checks.past import TrajectoryPast
+from rolltrace.drain.checks.check import Finding, OpFacts, TrajectoryPast
 from rolltrace.record import Array, ArraySummary, Cut, Image, Marker, Opaque
 
 PLACEHOLDERS = (
@@ -21,7 +20,7 @@ PLACEHOLDERS = (
 and verl's datasets, Pixtral."""
 _CLOSED = {"<image>": "</image>", "[IMG]": "[/IMG]"}
 """Where this follows, it is somebody's XML, and no placeholder."""
-_LONGEST_PLACEHOLDER = max(map(len, PLACEHOLDERS))
+_MAX_PLACEHOLDER_CHARS = max(map(len, PLACEHOLDERS))
 
 _IMAGE_KEYS = frozenset(
     {"image", "images", "image_data", "image_url", "image_urls", "image_path", "image_paths", "input_image",
@@ -66,7 +65,7 @@ def _in_new_text(op: OpFacts, past: TrajectoryPast) -> str:
     text, chars = op.fields.get("text"), op.fields.get("prompt_chars")
     if not isinstance(text, str) or chars is None:
         return ""
-    begin = past.text_seen - _LONGEST_PLACEHOLDER if chars >= past.text_seen else 0
+    begin = past.text_seen - _MAX_PLACEHOLDER_CHARS if chars >= past.text_seen else 0
     past.text_seen = chars
     return placeholder_in(text[max(0, begin) : chars])
 
@@ -78,15 +77,6 @@ def placeholder_in(text: str) -> str:
             if placeholder in text and _CLOSED.get(placeholder, "\0") not in text:
                 return placeholder
     return ""
-
-
-def may_want_image(payload: str) -> bool:
-    """Whether there may be an image or a placeholder in a short payload, by its JSON."""
-    if "image" in payload or "video" in payload or "pixel_values" in payload:
-        return True
-    if "multi_modal" in payload or "mm_data" in payload:
-        return True
-    return ("<" in payload or "[IMG]" in payload) and any(each in payload for each in PLACEHOLDERS)
 
 
 def look(value: Any, *, is_prompt: bool) -> ImageSigns:

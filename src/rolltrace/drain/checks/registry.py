@@ -6,23 +6,24 @@ A new check is a function in one of these files, a line in one of these tables, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
-from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.drain.checks.endings import ERROR_NAMES, op_interrupted, tool_error, trajectory_interrupted
-from rolltrace.drain.checks.image_missing import image_missing, may_want_image
+from rolltrace.drain.checks.check import Finding, OpFacts, Past, TrajectoryPast
+from rolltrace.drain.checks.image_missing import image_missing
 from rolltrace.drain.checks.number_as_text import number_as_text
-from rolltrace.drain.checks.past import Past, TrajectoryPast
-from rolltrace.drain.checks.repetition import repeats, repetition
-from rolltrace.drain.checks.responses import LENGTH_REASONS, cut_by_length, empty_response, unread_reply
-from rolltrace.drain.checks.token_columns import FEWEST_LOGPROBS, length_mismatch, no_text, unread_tokens, zero_logprobs
-from rolltrace.drain.checks.turns import VERSION_NAMES, add_turn, mixed_policy, prefix_break
+from rolltrace.drain.checks.repetition import repetition
+from rolltrace.drain.checks.responses import (
+    cut_by_length,
+    empty_response,
+    op_interrupted,
+    tool_error,
+    trajectory_interrupted,
+    unread_reply,
+)
+from rolltrace.drain.checks.token_columns import length_mismatch, no_text, unread_tokens, zero_logprobs
+from rolltrace.drain.checks.turns import mixed_policy, prefix_break
 from rolltrace.flags import ALL, CHECK_FAILED, is_on
-from rolltrace.record import OpEnd
-
-if TYPE_CHECKING:
-    from rolltrace.drain.quick import CallTokens
 
 CheckResult = Finding | Iterable[Finding] | None
 """What a check gives: nothing, a finding, or several."""
@@ -59,11 +60,6 @@ ONLY_FOR: tuple[frozenset[str], ...] = (
 """For each of these, the checks that have nothing to say of other ops, and so are not asked about them."""
 
 
-TELLING = frozenset({*ERROR_NAMES, *VERSION_NAMES})
-"""Names in the outputs of an op without tokens that `tool_error` and `mixed_policy` look for."""
-_USUAL = frozenset({*OF_OP, *OF_OP_AND_PAST, "no_text"})
-
-
 class _Asked(NamedTuple):
     of_op: list[_Check]
     of_op_and_meta: list[_Check]
@@ -89,8 +85,6 @@ class Checks:
         self._past = past
         self._meta = meta or {}
         self._of_ops = [_chosen(checks, selection) for checks in (OF_OP, OF_OP_AND_META, OF_OP_AND_PAST)]
-        self._are_usual = all(name in _USUAL for checks in self._of_ops for name, _ in checks)
-        self._compares_turns = is_on(selection, "prefix_break")
         self._asked: dict[_Kind, _Asked] = {}
         """Those that may have something to say, for each kind of op."""
         self._of_transition = _chosen(OF_TRANSITION, selection)
@@ -119,50 +113,6 @@ class Checks:
         findings += _run(asked.of_op_and_past, op, past)
         self._past.keep(trajectory_id, past)
         return findings
-
-    def are_silent(self, op: OpEnd, trajectory_id: str, outputs: Any, payload: str) -> bool:
-        """Whether it is plain that no check has anything to say of an op without tokens, or to remember of it.
-
-        Args:
-            op, trajectory_id, outputs: The op.
-            payload: Its inputs and outputs as JSON: an image in them has a name that says so.
-        """
-        return (
-            self._are_usual
-            and op.kind != "llm"
-            and op.status == "ok"
-            and (type(outputs) is not dict or TELLING.isdisjoint(outputs))
-            and not may_want_image(payload)
-            and not self._past.waits_for_image(trajectory_id)
-        )
-
-    def are_silent_on_call(self, op: OpEnd, trajectory_id: str, tokens: CallTokens, payload: str) -> bool:
-        """The same of a model call with tokens of prompt and response, but for what `of_quick_call` finds."""
-        logprobs, mask, response = tokens.logprobs, tokens.mask, tokens.response
-        reason = tokens.finish_reason
-        return (
-            self._are_usual
-            and op.status == "ok"
-            and response > 0
-            and (logprobs is None or len(logprobs) == response)
-            and (mask is None or len(mask) == response)
-            and not (logprobs and response >= FEWEST_LOGPROBS and logprobs[0] == 0 == logprobs[-1])
-            and not (reason is not None and reason.lower() in LENGTH_REASONS)
-            and not self._meta.get("token2text")
-            and not may_want_image(payload)
-            and not self._past.waits_for_image(trajectory_id)
-            and not repeats(memoryview(tokens.ids).cast("B")[4 * tokens.prompt :], mask)
-        )
-
-    def of_quick_call(self, op: OpEnd, trajectory_id: str, tokens: CallTokens) -> Finding | None:
-        """What such a call says against the calls before it."""
-        if not self._compares_turns:
-            return None
-        past = self._past.of(trajectory_id)
-        ids, times = memoryview(tokens.ids).cast("B"), (op.start_ns, op.end_ns)
-        finding = add_turn(past, op.name, op.op_id, times, ids, tokens.prompt, tokens.response)
-        self._past.keep(trajectory_id, past)
-        return finding
 
     def of_lost_text(self, why: Any) -> Iterator[Finding]:
         """An op's own process could not decode its tokens, and says so."""

@@ -8,14 +8,13 @@ letter for long.
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
 
-_SHORTEST_TOKENS = 64
-_SHORTEST_TEXT = 200
-_LONGEST_PERIOD = 4096
+_MIN_TOKENS = 64
+_MIN_CHARS = 200
+_MAX_PERIOD = 4096
 _PROBES = 8
 """A loop in half of the response covers several of eight places, with most of itself before the last of them."""
 
@@ -32,10 +31,10 @@ def repetition(op: OpFacts) -> Finding | None:
     if not op.is_model_call:
         return None
     if op.response_ids_count is not None:
-        units, unit, shortest = _response(op), "token", _SHORTEST_TOKENS
+        units, unit, shortest = _response(op), "token", _MIN_TOKENS
     else:
         text = (op.replies[0].reasoning or "") + op.replies[0].text if len(op.replies) == 1 else ""
-        units, unit, shortest = text.rstrip(), "character", _SHORTEST_TEXT
+        units, unit, shortest = text.rstrip(), "character", _MIN_CHARS
     loop = find_loop(units, shortest)
     return None if loop is None else Finding("repetition", {"unit": unit, **loop._asdict()})
 
@@ -43,23 +42,12 @@ def repetition(op: OpFacts) -> Finding | None:
 def _response(op: OpFacts) -> str:
     """The response tokens as a text of one character per token, which can be searched; empty if they are no such."""
     count, ids, mask = op.fields["response_tokens"], op.fields["tokens"], op.fields.get("response_mask")
-    if count < _SHORTEST_TOKENS or ids.null_count:
+    if count < _MIN_TOKENS or ids.null_count:
         return ""
-    return _as_text(raw(ids)[-4 * count :], None if mask is None else raw(mask))
-
-
-def repeats(response_ids: memoryview, mask: memoryview | array[int] | None) -> bool:
-    """Whether a response has such a loop, of its tokens as bytes."""
-    return len(response_ids) >= 4 * _SHORTEST_TOKENS and (
-        find_loop(_as_text(response_ids, mask), _SHORTEST_TOKENS) is not None
-    )
-
-
-def _as_text(ids: memoryview, mask: memoryview | array[int] | None) -> str:
-    if mask is not None and bytes(mask).find(0) >= 0:
+    if mask is not None and bytes(raw(mask)).find(0) >= 0:
         return ""  # it holds what tools said, too; the model's own words are in the ops inside
     try:
-        return str(ids, "utf-32-le", "surrogatepass")
+        return str(raw(ids)[-4 * count :], "utf-32-le", "surrogatepass")
     except UnicodeDecodeError:  # numbers that no vocabulary reaches
         return ""
 
@@ -83,21 +71,23 @@ def find_loop(units: str, shortest: int) -> Loop | None:
 def _loop_at(units: str, end: int, window: int) -> Loop | None:
     """The stretch around the last `window` units before `end` that repeats with their distance to the same before."""
     begin = end - window
-    at = units.rfind(units[begin:end], max(0, begin - _LONGEST_PERIOD), end - 1)
+    at = units.rfind(units[begin:end], max(0, begin - _MAX_PERIOD), end - 1)
     if at < 0:
         return None
     period = begin - at
     # Growing by leaps, then by smaller ones: where there is no loop, hardly anything is compared.
-    leap = window
-    while leap:
-        if at >= leap and units[at - leap : at] == units[at - leap + period : at + period]:
-            at, leap = at - leap, 2 * leap
+    before = after = window
+    while before or after:
+        if before and at >= before and units[at - before : at] == units[at - before + period : at + period]:
+            at, before = at - before, 2 * before
         else:
-            leap //= 2
-    leap = window
-    while leap:
-        if end + leap <= len(units) and units[end - period : end - period + leap] == units[end : end + leap]:
-            end, leap = end + leap, 2 * leap
+            before //= 2
+        if (
+            after
+            and end + after <= len(units)
+            and units[end - period : end - period + after] == units[end : end + after]
+        ):
+            end, after = end + after, 2 * after
         else:
-            leap //= 2
+            after //= 2
     return Loop(at, end - at, period)

@@ -1,4 +1,4 @@
-"""What a model call gave back.
+"""What a call gave back, and how an op or a trajectory ended.
 
 empty_response: a model call came back with no tokens, or with no text.
 
@@ -10,11 +10,18 @@ cut_by_length: a response ended because it reached its greatest length.
 
 Servers say so: vLLM, SGLang, OpenAI and tinker `length`, Anthropic `max_tokens`, Gemini `MAX_TOKENS`, OpenAI's
 responses `max_output_tokens`. verl says `completed` either way; there the number of tokens tells.
+
+tool_error: a tool op raised, or its result says that it failed in the words of a protocol.
+
+Only what is certain: `isError` is MCP's word, `is_error` that of Anthropic's tool results. A text that reads like an
+error may be what the model asked for.
+
+interrupted: its process died before the op or the trajectory ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolltrace.drain.checks.check import Finding, OpFacts
@@ -44,9 +51,9 @@ _MAX_FIELDS = 16
 
 def unread_reply(op: OpFacts) -> Finding | None:
     fields = op.fields
-    if fields["kind"] != "llm" or fields["status"] != "ok" or op.replies:
+    if fields["kind"] != "llm" or fields["status"] != "ok":
         return None
-    if op.response_ids_count is not None or fields.get("logprobs") is not None:
+    if op.response_ids_count is not None or fields.get("logprobs") is not None or op.replies:
         return None
     return Finding("unread_reply", _form(op.outputs))
 
@@ -64,10 +71,12 @@ def _form(outputs: Any) -> dict[str, Any]:
     return {"returned": "nothing" if outputs is None else type(outputs).__name__}
 
 
-LENGTH_REASONS = frozenset(
+_LENGTH_REASONS = frozenset(
     {"length", "max_tokens", "maxtokens", "max_length", "max_new_tokens", "max_output_tokens", "max_completion_tokens",
      "token_limit", "length_capped"}
 )  # fmt: skip
+_SEVERAL = ("choices", "outputs", "sequences")
+_WITH_REASONS = frozenset({*_SEVERAL, "finish_reason", "meta_info", "incomplete_details"})
 _UNCLEAR = frozenset({None, "completed"})
 _LIMITS = ("max_tokens", "max_new_tokens", "max_completion_tokens", "max_output_tokens")
 
@@ -79,7 +88,7 @@ def cut_by_length(op: OpFacts) -> Finding | None:
     tokens = {} if count is None else {"response_tokens": count}
     own_reason = op.fields.get("finish_reason")
     for reason in (own_reason, *_reasons(op.outputs)):
-        if isinstance(reason, str) and reason.lower() in LENGTH_REASONS:
+        if isinstance(reason, str) and reason.lower() in _LENGTH_REASONS:
             return Finding("cut_by_length", {"finish_reason": reason, **tokens})
     most = _most_tokens(op.inputs)
     # More than that is an agent loop around several calls.
@@ -90,17 +99,14 @@ def cut_by_length(op: OpFacts) -> Finding | None:
 
 def _reasons(outputs: Any) -> Iterator[Any]:
     """Reasons that stand where no column is filled from: in SGLang's `meta_info`, or one per sample."""
-    if not isinstance(outputs, dict):
+    if not isinstance(outputs, dict) or _WITH_REASONS.isdisjoint(outputs):
         return
-    for name in ("choices", "outputs", "sequences"):
+    for name in _SEVERAL:
         several = outputs.get(name)
-        if isinstance(several, list):
-            for each in several:
-                if isinstance(each, dict):
-                    yield each.get("finish_reason")
-                    yield each.get("stop_reason")
-    info = outputs.get("meta_info")
-    for place in (outputs, info):
+        for sample in several if isinstance(several, list) else ():
+            if isinstance(sample, dict):
+                yield from (sample.get("finish_reason"), sample.get("stop_reason"))
+    for place in (outputs, outputs.get("meta_info")):
         reason = place.get("finish_reason") if isinstance(place, dict) else None
         yield reason.get("type") if isinstance(reason, dict) else reason
     why = outputs.get("incomplete_details")
@@ -117,3 +123,21 @@ def _most_tokens(inputs: Any) -> int | None:
                 if type(place.get(name)) is int and place[name] > 0:
                     return int(place[name])
     return None
+
+
+def tool_error(op: OpFacts) -> Finding | None:
+    if op.fields["kind"] != "tool":
+        return None
+    if op.fields["status"] == "error":
+        return Finding("tool_error", {"error": op.fields["error"]})
+    outputs = op.outputs
+    says_so = isinstance(outputs, dict) and (outputs.get("isError") is True or outputs.get("is_error") is True)
+    return Finding("tool_error", {}) if says_so else None
+
+
+def op_interrupted(op: OpFacts) -> Finding | None:
+    return trajectory_interrupted(op.fields)
+
+
+def trajectory_interrupted(fields: Mapping[str, Any]) -> Finding | None:
+    return Finding("interrupted") if fields["status"] == "interrupted" else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import pyarrow.compute as pc
@@ -33,13 +34,13 @@ def length_mismatch(op: OpFacts) -> Finding | None:
     return Finding("length_mismatch", present) if len(set(present.values())) > 1 else None
 
 
-FEWEST_LOGPROBS = 4
+_MIN_LOGPROBS = 4
 """A short answer may well be certain."""
 
 
 def zero_logprobs(op: OpFacts) -> Finding | None:
     logprobs = op.fields.get("logprobs")
-    if logprobs is None or len(logprobs) < FEWEST_LOGPROBS or logprobs[0].as_py() != 0 or logprobs[-1].as_py() != 0:
+    if logprobs is None or len(logprobs) < _MIN_LOGPROBS or logprobs[0].as_py() != 0 or logprobs[-1].as_py() != 0:
         return None  # most of the time the first one tells
     are_zero = pc.all(pc.equal(logprobs, 0.0), skip_nulls=False).as_py()
     return Finding("zero_logprobs", {"logprobs": len(logprobs)}) if are_zero else None
@@ -73,21 +74,19 @@ def unread_tokens(op: OpFacts) -> Iterator[Finding]:
         "response_mask": fields.get("response_mask") is None,
     }
     answered = places(op.outputs)
-    returned = _lists_in([*answered, *sides(answered)])
+    returned = [*answered, *sides(answered)]
     for column in (column for column, is_missing in missing.items() if is_missing):
-        lists = [*returned, *_lists_in(places(op.inputs))] if column == "prompt_ids" else returned
-        for name, values in lists:
-            if is_like_column(column, name) and _fits(column, values):
-                yield Finding("unread_tokens", {"field": name, "column": column, "items": len(values)})
-                break
+        for place in [*returned, *places(op.inputs)] if column == "prompt_ids" else returned:
+            for name, value in place.items():
+                if is_like_column(column, name) and (values := flat_list(value)) and _fits(column, values):
+                    yield Finding("unread_tokens", {"field": name, "column": column, "items": len(values)})
+                    break
+            else:
+                continue
+            break
 
 
-def _lists_in(standing: list[dict[str, Any]]) -> list[tuple[Any, list[Any]]]:
-    """The flat lists in some dicts, with their names."""
-    lists = [(name, flat_list(value)) for place in standing for name, value in place.items()]
-    return [(name, values) for name, values in lists if values]
-
-
+@lru_cache(4096)
 def is_like_column(column: str, name: Any) -> bool:
     """Whether somebody may have meant a list of this name for the column."""
     if not isinstance(name, str) or (column != "prompt_ids" and _MEANS_ANOTHER.search(name.lower())):

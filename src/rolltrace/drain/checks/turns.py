@@ -15,8 +15,7 @@ from typing import Any
 
 from xxhash import xxh3_64
 
-from rolltrace.drain.checks.check import Finding, OpFacts, raw
-from rolltrace.drain.checks.past import PastTurn, TrajectoryPast
+from rolltrace.drain.checks.check import Finding, OpFacts, PastTurn, TrajectoryPast, raw
 
 _MAX_TURNS = 16
 _MAX_NAMES = 16
@@ -27,34 +26,17 @@ def prefix_break(op: OpFacts, past: TrajectoryPast) -> Finding | None:
     prompt, response = fields.get("prompt_tokens"), op.response_ids_count
     if prompt is None or response is None or not op.is_model_call or fields["tokens"].null_count:
         return None
-    times = fields["start_ns"], fields["end_ns"]
-    return add_turn(past, fields["name"], fields["op_id"], times, raw(fields["tokens"]), prompt, response)
-
-
-def add_turn(
-    past: TrajectoryPast, name: str, op_id: int, times: tuple[int, int], ids: memoryview, prompt: int, response: int
-) -> Finding | None:
-    """Compare a turn with those before, and remember it.
-
-    Args:
-        past: Of its trajectory.
-        name, op_id: Of the op.
-        times: Its start and its end.
-        ids: Its tokens as bytes.
-        prompt, response: How many tokens they have.
-    """
-    turns = past.turns.get(name, ())
-    before = [turn for turn in turns if turn.end_ns <= times[0]]
+    start_ns, end_ns, ids = fields["start_ns"], fields["end_ns"], raw(fields["tokens"])
+    turns = past.turns.get(fields["name"], ())
+    before = [turn for turn in turns if turn.end_ns <= start_ns]
     fitting = [turn for turn in before if turn.tokens <= prompt]
     hashes = _prefix_hashes(ids, {prompt, prompt + response, *(turn.tokens for turn in fitting)})
     extended = [turn for turn in fitting if hashes[turn.tokens] == turn.hash]
     another_sample = any(turn.prompt_tokens == prompt and turn.prompt_hash == hashes[prompt] for turn in before)
-    _remember(
-        past,
-        name,
-        [turn for turn in turns if turn not in extended],
-        PastTurn(op_id, times[1], prompt, hashes[prompt], prompt + response, hashes[prompt + response]),
-    )
+    newest = PastTurn(fields["op_id"], end_ns, prompt, hashes[prompt], prompt + response, hashes[prompt + response])
+    past.turns[fields["name"]] = [*(turn for turn in turns if turn not in extended), newest][-_MAX_TURNS:]
+    if len(past.turns) > _MAX_NAMES:
+        past.turns.pop(next(iter(past.turns)))
     if not before or extended or another_sample:
         return None
     last = max(before, key=lambda turn: turn.end_ns)
@@ -74,13 +56,7 @@ def _prefix_hashes(ids: memoryview, lengths: Iterable[int]) -> dict[int, int]:
     return hashes
 
 
-def _remember(past: TrajectoryPast, name: str, turns: list[PastTurn], newest: PastTurn) -> None:
-    past.turns[name] = [*turns, newest][-_MAX_TURNS:]
-    if len(past.turns) > _MAX_NAMES:
-        past.turns.pop(next(iter(past.turns)))
-
-
-VERSION_NAMES = ("param_version_start", "param_version_end")
+_VERSION_NAMES = ("param_version_start", "param_version_end")
 
 
 def mixed_policy(op: OpFacts, past: TrajectoryPast) -> Finding | None:
@@ -103,7 +79,7 @@ def _span(outputs: Any) -> tuple[int, int] | None:
     """From which to which version one op went: verl's fully asynchronous rollouts go on with newer weights."""
     for place in (outputs, outputs.get("extra_fields")) if isinstance(outputs, dict) else ():
         if isinstance(place, dict):
-            first, last = map(place.get, VERSION_NAMES)
+            first, last = map(place.get, _VERSION_NAMES)
             if type(first) is int and type(last) is int:
                 return first, last
     return None
