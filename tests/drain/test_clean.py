@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolltrace.drain.clean import CleanText, CleanTexts, without
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.secret_values import Secret
+from rolltrace.drain.text import CleanText, CleanTexts, without
 from tests.drain.secrets_corpus import PLANTED
 
 KEY = "sk-" + "a1" * 20
@@ -103,7 +103,7 @@ def test_a_text_that_grows_is_searched_once() -> None:
 
 
 def test_texts_that_take_turns_are_remembered_and_too_many_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rolltrace.drain.clean._MOST_CHARS", 1000)
+    monkeypatch.setattr("rolltrace.drain.text._MAX_TEXT_CHARS", 1000)
     texts = CleanTexts()
     for turn in range(100):
         for name in (b"a", b"b", b"c"):

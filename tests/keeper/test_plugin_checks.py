@@ -296,7 +296,7 @@ def test_a_trajectory_that_is_gone_is_passed_over(site: Site, store: Path) -> No
 
 
 def test_many_trajectories_are_checked_some_at_a_time(site: Site, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rolltrace.drain.ended._MAX_IDS", 10)
+    monkeypatch.setattr("rolltrace.drain.drain_state._MAX_IDS", 10)
     site.install("many_searches")
     rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
     for sample in range(24):

@@ -7,9 +7,8 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
     from rolltrace.drain.checks.number_as_text import is_formatted
-    from rolltrace.drain.ended import Ended
-    from rolltrace.drain.follower import Follower
-    from rolltrace.drain.late_score import Addressee, write_score
+    from rolltrace.drain.drain_state import Ended
+    from rolltrace.drain.follower import Addressee, Follower, write_score
     from rolltrace.drain.redact import Redactor
     from rolltrace.drain.row import Row, fit_row
     from rolltrace.drain.rows import RowMaker
@@ -25,9 +24,8 @@ _LATER, __getattr__ = load_later(
         "waiting": "catch_up find_waiting",
         "checks": "Checks Finding OpFacts Past",
         "checks.number_as_text": "is_formatted",
-        "ended": "Ended",
-        "follower": "Follower",
-        "late_score": "Addressee write_score",
+        "drain_state": "Ended",
+        "follower": "Addressee Follower write_score",
         "redact": "Redactor",
         "row": "Row fit_row",
         "rows": "RowMaker",

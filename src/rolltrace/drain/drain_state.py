@@ -6,20 +6,32 @@
 It is saved before its batch is committed, with the positions that the batch ends at. After a kill, the state whose
 positions the last table has is taken up, and the batch whose positions the first one has, if that is another one, is
 read again to exactly the same end. It does not matter which drainer had begun it.
+
+    JOURNALS/HASH-NUMBER.ended             trajectories that the checks of other packages have not looked at yet
+
+Without such checks none is written. Its name follows from where its batch ends: one that is read again after a kill has
+the same files.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import xxhash
 
 from rolltrace.files import open_private, replace_file
+from rolltrace.record import OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record, read_partly
 
 _NAME = re.compile(r"batch-([0-9]{8,})-[0-9a-f]{16}\.state", re.ASCII)
 KEPT_STATES = 2
+_MAX_IDS = 50
+"""How many trajectories are checked before draining has its turn again."""
+OpenKey = tuple[str, bytes | int]
+OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
+"""What has begun and not ended in a journal."""
 
 
 class JournalState(msgspec.Struct, array_like=True):
@@ -100,3 +112,64 @@ def committed_positions(folder: Path) -> dict[str, int]:
             return msgspec.msgpack.decode(file.read(), type=dict[str, int])
     except (OSError, ValueError, msgspec.MsgspecError):
         return {}
+
+
+class Ended(msgspec.Struct, array_like=True):
+    """Trajectories that ended, and what their writers said about checks."""
+
+    checks: str
+    trajectory_ids: list[str]
+
+
+def save_ended(folder: Path, positions: Mapping[str, int], checks: str, trajectory_ids: Sequence[str]) -> None:
+    """Remember what ended in the batch that ends at these positions, for the checks that other packages bring."""
+    name = xxhash.xxh3_64_hexdigest(repr(sorted(positions.items())).encode())
+    for number, at in enumerate(range(0, len(trajectory_ids), _MAX_IDS)):
+        ended = Ended(checks, list(trajectory_ids[at : at + _MAX_IDS]))
+        replace_file(folder / f"{name}-{number:06d}.ended", msgspec.msgpack.encode(ended), durable=True)
+
+
+def note_record(record: object, still_open: OpenRecords) -> bool:
+    """Remember what a record begins and forget what it ends; whether it begins, or ends what was known to be open."""
+    kind = type(record)
+    if kind is OpEnd:
+        return still_open.pop(("op", record.op_id), None) is not None  # type: ignore[attr-defined]
+    if isinstance(record, OpStart):
+        key: OpenKey = ("op", record.op_id)
+        before = still_open.get(key)
+        if isinstance(before, OpStart) and before.items:
+            before.items.extend(record.items)  # not `with_items`, which would copy all of a stream for each piece
+        else:
+            still_open[key] = before.with_items(record) if isinstance(before, OpStart) else record
+        return before is None
+    if isinstance(record, TrajectoryStart):
+        key = ("trajectory", record.trajectory_id)
+        is_new = key not in still_open
+        still_open[key] = record
+        return is_new
+    if isinstance(record, TrajectoryEnd):
+        return still_open.pop(("trajectory", record.trajectory_id), None) is not None
+    return False
+
+
+def note_unread(body: bytes, still_open: OpenRecords) -> bool:
+    """The same for an end that cannot be read: if it can be told what it ends, that is not open any more."""
+    tag, fields = read_partly(body)
+    kind, name = {"op_end": ("op", "op_id"), "trajectory_end": ("trajectory", "trajectory_id")}.get(tag, ("", ""))
+    return name in fields and still_open.pop((kind, fields[name]), None) is not None
+
+
+def decode_open(bodies: Iterable[bytes]) -> OpenRecords:
+    """The records that were saved; what cannot be read is left out."""
+    still_open: OpenRecords = {}
+    for body in bodies:
+        try:
+            note_record(decode_record(body), still_open)
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            continue
+    return still_open
+
+
+def name_open(journal: str, record: OpStart | TrajectoryStart) -> str:
+    """What stands for the place of a record that was open when its process died."""
+    return f"{journal}-open-{xxhash.xxh3_64_hexdigest(encode_record(record))}"

@@ -11,8 +11,7 @@ import msgspec
 from rolltrace._guard import logger
 from rolltrace.drain.attempts import Aside
 from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.drain_state import JournalState
-from rolltrace.drain.open_records import OpenRecords, decode_open, encode_open, name_open, note_record, note_unread
+from rolltrace.drain.drain_state import JournalState, OpenRecords, decode_open, name_open, note_record, note_unread
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.row import Shaped
 from rolltrace.drain.rows import RowMaker, encode_stream
@@ -108,7 +107,9 @@ class FollowedJournal:
     def save(self) -> JournalState:
         """What has to be remembered of it."""
         position = -1 if self.is_new else self.position.encode()
-        return JournalState(position, encode_open(self._open), self._past.dump(), self._losses, self.is_over)
+        return JournalState(
+            position, list(map(encode_record, self._open.values())), self._past.dump(), self._losses, self.is_over
+        )
 
     def release(self) -> None:
         """All that was shaped is in the tables: remove the files that are read to their end."""

@@ -6,6 +6,8 @@ that are read to their end are removed. A drainer that is killed anywhere in bet
 either in all tables or is read again, to exactly the same positions, and committed to those that lack it.
 
 Two followers of the same journals are harmless: one of them gets a conflict, and takes up what the other has done.
+
+`write_score` is for scores from outside of a rollout: they go through a journal of their own, and are drained at once.
 """
 
 from __future__ import annotations
@@ -13,23 +15,37 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
 
 from rolltrace._guard import logger, strict
 from rolltrace.drain.apart import NotTriedError, try_apart
 from rolltrace.drain.attempts import Aside, Attempts
-from rolltrace.drain.drain_state import DrainState, JournalState, load_states, note_committed, remove_states, save_state
-from rolltrace.drain.ended import EndedTrajectories
+from rolltrace.drain.drain_state import (
+    DrainState,
+    JournalState,
+    load_states,
+    note_committed,
+    remove_states,
+    save_ended,
+    save_state,
+)
 from rolltrace.drain.followed_journal import FollowedJournal
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.table_rows import Home, TableRows
 from rolltrace.drain.text import Memory
 from rolltrace.drain.transcripts import Transcripts
-from rolltrace.errors import FormatError, OutageError
+from rolltrace.errors import FormatError, OutageError, StoreError
 from rolltrace.files import host_name
+from rolltrace.flags import PLUGIN_GROUP
 from rolltrace.journal import (
     HEADER_BYTES,
     JournalTail,
+    JournalWriter,
     Position,
     drainer_lock,
     is_live,
@@ -39,6 +55,7 @@ from rolltrace.journal import (
     start_wanted_drainer,
     undrained_bytes,
 )
+from rolltrace.record import Coordinates, Event, encode_record
 from rolltrace.tables import (
     FIRST_TABLE,
     LEADING_TABLE,
@@ -85,7 +102,6 @@ class Follower:
         self._redactor = redactor or Redactor.of(store)
         self._memory = Memory(store)
         self._aside = Aside(store)
-        self._ended = EndedTrajectories(self._folder)
         self._transcripts = Transcripts(self._redactor)
         self._journals: dict[str, FollowedJournal] = {}
         self._homes: dict[str, Home] = {}
@@ -159,6 +175,10 @@ class Follower:
             for folder in self._folders
             for name, sequence in list_segments(folder)
         )
+
+    @cached_property
+    def _has_plugin_checks(self) -> bool:
+        return bool(entry_points(group=PLUGIN_GROUP))
 
     def _has_waiting(self) -> bool:
         return any(list_segments(folder) for folder in self._folders)
@@ -294,7 +314,8 @@ class Follower:
             self._homes.pop(next(iter(self._homes)))
         save_state(self._folder, self._state(number))
         checks = next((journal.checks for journal in self._journals.values()), "")
-        self._ended.remember(positions, checks, rows.ended)
+        if rows.ended and self._has_plugin_checks:
+            save_ended(self._folder, positions, checks, rows.ended)
         self._tables.commit_batch(files, positions, is_repeated=is_repeated)
         self._number = number
         self.batches += 1
@@ -339,3 +360,35 @@ class Follower:
             return
         ops = [op for journal in self._journals.values() for op in journal.live_ops(self._homes)]
         write_live(self.store, LiveSnapshot(host_name(), time.time_ns(), writers, ops, self.waiting_bytes()))
+
+
+class Addressee(NamedTuple):
+    """Whom a score is about, and to which run it belongs."""
+
+    project: str
+    experiment: str
+    trajectory_id: bytes
+    coordinates: Coordinates
+    run: str | None = None
+
+
+def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], *, after_ns: int = 0) -> None:
+    """Save one score. It is newer than one of `after_ns`, though the clock that gave that time may have been ahead.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
+    writer = JournalWriter(store, meta)
+    coordinates, payload = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
+    record = Event(
+        about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(payload)
+    )
+    saved = writer.append(encode_record(record), about.coordinates.step)
+    writer.close()
+    if not saved:
+        raise StoreError(f"the score could not be saved in {str(store)!r}: {', '.join(writer.losses)}")
+    follower = Follower(store)
+    with follower.working() as alone:
+        if alone:
+            follower.drain()

@@ -7,25 +7,31 @@ Token ids are numbers and are never touched. What is taken out leaves a mark: `[
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rolltrace.drain.redact_text import MAX_SHORT, TextRedactor
-from rolltrace.drain.secret_names import Strength, is_secret
-from rolltrace.drain.secret_streams import joined_pieces, without_spread_secrets
-from rolltrace.drain.secret_values import SHORT_OPTIONS, find_command_passwords
+from rolltrace.drain.secret_names import Strength, is_secret, strength
+from rolltrace.drain.secret_streams import without_spread_secrets
+from rolltrace.drain.secret_texts import find_secrets, merged
+from rolltrace.drain.secret_values import SHORT_OPTIONS, Secret, find_command_passwords
+from rolltrace.errors import ConfigError
+from rolltrace.files import read_page
 from rolltrace.journal import SegmentReader
 from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
-_MAX_PLAIN_LEVELS = 32
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _MAX_LEVELS = 256
 """As deep as JSON may be nested in the store."""
+_MAX_PLAIN_LEVELS = 32
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
-_JSON_TYPES = _PLAIN | {str, dict, list}
 _NAME_KEYS = ("name", "key", "header", "field", "k")
 _VALUE_KEYS = frozenset({"value", "val", "v"})
 _USER_KEYS = frozenset({"user", "username", "user_name", "login", "email", "uid", "user_id", "host"})
@@ -42,10 +48,144 @@ _IS_JSON = {
 """The columns of each table that may hold secrets, and whether they are JSON."""
 _encode_json = msgspec.json.Encoder().encode
 _decode_json = msgspec.json.decode
+_MIN_LONG_CHARS = 256
+_MAX_KEPT_CHARS = 16_000_000
+_MAX_SHORT = 8192
 
 
-class Redactor(TextRedactor):
-    """Takes secrets out of values, rows and the names of a journal file."""
+class _Rules(msgspec.Struct, forbid_unknown_fields=True):
+    """What `redact.json` may hold."""
+
+    keys: list[str] = []
+    shapes: dict[str, str] = {}
+    allow: list[str] = []
+    replace: bool = False
+
+
+class Redactor:
+    """Takes secrets out of values, rows and the names of a journal file: by the usual rules and those of one store.
+
+    Args:
+        keys: Names whose value is never kept, whatever it is; compared without regard to case and to `-` or `_`.
+        shapes: What else is a secret: a word for it, and its pattern.
+        allow: Texts that are never taken out, and names whose values are not.
+        usual: Apply the usual rules too.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str] = (),
+        shapes: Mapping[str, str] | None = None,
+        *,
+        allow: Iterable[str] = (),
+        usual: bool = True,
+    ) -> None:
+        allowed = list(allow)
+        self._keys = frozenset(map(_plain, keys))
+        self._shapes = [(kind, re.compile(shape)) for kind, shape in (shapes or {}).items()]
+        self._allowed, self._allowed_keys = frozenset(allowed), frozenset(map(_plain, allowed))
+        self._usual = usual
+        self._long: dict[str, str] = {}
+        """What became of long texts: a conversation says the same again at each turn."""
+        self._short: dict[str, str] = {}
+        """What became of short ones: names, roles, statuses."""
+        self._long_chars = 0
+        self._strengths: dict[str, Strength | None] = {}
+        self._plain_keys: set[str] = set()
+        """Names that are no secrets and belong to none."""
+        self._clean_runs: set[str] = set()
+        """Texts of several items, put together, in which no secret is spread."""
+        self._is_json = True
+        """What was walked through since this was set is what JSON can hold."""
+        self.count = 0
+        """How many secrets were taken out."""
+
+    @classmethod
+    def of(cls, store: Path) -> Self:
+        """The rules of a store: the usual ones, and those in its `redact.json` if there is one.
+
+        Raises:
+            ConfigError: the file cannot be understood. Nothing is drained then: better late than with a secret in it.
+        """
+        page = store / "redact.json"
+        try:
+            rules = msgspec.json.decode(read_page(page), type=_Rules)
+            return cls(rules.keys, rules.shapes, allow=rules.allow, usual=not rules.replace)
+        except FileNotFoundError:
+            return cls()
+        except (msgspec.MsgspecError, re.error, OSError) as fault:
+            raise ConfigError(f"the rules in {page} cannot be used: {fault}") from fault
+
+    def text(self, text: str) -> str:
+        """The text with a mark in the place of every secret."""
+        cleaned_texts = self._short if len(text) < _MIN_LONG_CHARS else self._long
+        clean = cleaned_texts.get(text)
+        if clean is None:
+            if cleaned_texts is self._short:
+                if len(cleaned_texts) >= _MAX_SHORT:
+                    cleaned_texts.clear()
+            else:
+                self._long_chars += len(text)
+                if self._long_chars > _MAX_KEPT_CHARS:
+                    cleaned_texts.clear()
+                    self._long_chars = len(text)
+            clean = cleaned_texts[text] = self._cleaned(text)
+        return clean
+
+    def _cleaned(self, text: str) -> str:
+        secrets = self._find(text)
+        if not secrets:
+            return text
+        self.count += len(secrets)
+        parts, kept_to = [], 0
+        for secret in secrets:
+            parts += [text[kept_to : secret.start], secret.mark]
+            kept_to = secret.end
+        return "".join([*parts, text[kept_to:]])
+
+    def secrets(self, text: str, start: int = 0, earlier: Iterable[Secret] = ()) -> list[Secret]:
+        """Where secrets stand in a text, in order; those that overlap are one.
+
+        Args:
+            text: The text.
+            start: From where on the usual rules look; those of a store's own look at all of it.
+            earlier: The secrets found before.
+        """
+        before = list(earlier)
+        secrets = merged([*before, *self._find(text, start)])
+        self.count += max(0, len(secrets) - len(before))
+        return secrets
+
+    def _find(self, text: str, start: int = 0) -> list[Secret]:
+        secrets: list[Secret] = []
+        if self._usual:
+            secrets = find_secrets(text[start:] if start else text)
+            if start:
+                secrets = [Secret(each.start + start, each.end + start, each.kind) for each in secrets]
+        if self._shapes:
+            for kind, shape in self._shapes:
+                secrets += [Secret(*match.span(), kind) for match in shape.finditer(text) if match[0]]
+            secrets = merged(secrets)
+        if self._allowed:
+            secrets = [each for each in secrets if text[each.start : each.end] not in self._allowed]
+        return secrets
+
+    def _strength(self, key: str) -> Strength | None:
+        """How much a name says by the usual rules; None if the store's own rules name it."""
+        try:
+            return self._strengths[key]
+        except KeyError:
+            pass
+        plain = _plain(key)
+        level: Strength | None = Strength.NONE
+        if plain in self._keys:
+            level = None
+        elif self._usual and plain not in self._allowed_keys:
+            level = strength(key)
+        if len(self._strengths) >= _MAX_SHORT:
+            self._strengths.clear()
+        self._strengths[key] = level
+        return level
 
     def row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
         """A row as it may be stored: text columns without secrets, JSON columns encoded without secrets.
@@ -82,79 +222,23 @@ class Redactor(TextRedactor):
 
     def json(self, value: Any) -> str:
         """The value as JSON without secrets."""
-        clean = self.clean_json(value)
-        return _encode_json(to_json(self.value(value))).decode() if clean is None else clean
-
-    def clean_json(self, value: Any) -> str | None:
-        """As `json`, without copying the value: nearly all have no secrets and are what JSON can hold. None if not."""
+        self._is_json = True
+        clean = self.value(value)
         try:
-            return _encode_json(value).decode() if self._is_clean(value, _MAX_PLAIN_LEVELS) else None
+            return _encode_json(clean if self._is_json else to_json(clean)).decode()
         except ValueError:  # lone surrogates
-            return None
-
-    def _is_clean(self, value: Any, levels: int) -> bool:
-        """Whether `value` and `to_json` would change nothing in it. If that takes a closer look: no."""
-        items: Iterable[Any]
-        kind = type(value)
-        if kind is dict:
-            plain_keys = self._plain_keys
-            for key in value:
-                if key not in plain_keys and not self._is_plain_key(key):
-                    return False
-            items = value.values()
-        elif kind is list:
-            kinds = set(map(type, value))
-            if kinds <= _PLAIN:
-                return _json_holds(value, kinds)
-            if not kinds <= _JSON_TYPES or (len(value) > 1 and self._may_be_one(value)):
-                return False
-            items = value
-        else:
-            items = (value,)
-        short = self._short
-        for item in items:
-            kind = type(item)
-            if kind is str:
-                if (short.get(item) or self.text(item)) != item:
-                    return False
-            elif kind is dict or kind is list:
-                if not levels or not self._is_clean(item, levels - 1):
-                    return False
-            elif kind is int:
-                if not _SMALLEST <= item <= _LARGEST:
-                    return False
-            elif kind not in _PLAIN or (kind is float and not math.isfinite(item)):
-                return False
-        return True
+            return _encode_json(to_json(clean)).decode()
 
     def _is_plain_key(self, key: Any) -> bool:
+        """Whether a key is a name that is no secret and says nothing about its value."""
         if type(key) is not str or key.lower() in _VALUE_KEYS or self._strength(key) is not Strength.NONE:
             return False
         if self.text(key) != key:
             return False
-        if len(self._plain_keys) >= MAX_SHORT:
+        if len(self._plain_keys) >= _MAX_SHORT:
             self._plain_keys.clear()
         self._plain_keys.add(key)
         return True
-
-    def _may_be_one(self, items: list[Any]) -> bool:
-        """Whether items of a list may be a secret together: a name and its value, or the pieces of a stream."""
-        if self._usual:
-            for item in items:
-                if (
-                    type(item) is str
-                    and len(item) <= 80
-                    and (item in SHORT_OPTIONS or self._strength(item.strip("-: =")))
-                ):
-                    return True
-        for text in joined_pieces(items):
-            if text not in self._clean_runs:
-                if self._find(text):
-                    return True
-                if len(self._clean_runs) >= MAX_SHORT:
-                    self._clean_runs.clear()
-                self._clean_runs.add(text)
-        return False
 
     def value(self, value: Any) -> Any:
         """The value without secrets; numbers, and lists of them, as they are."""
@@ -165,21 +249,35 @@ class Redactor(TextRedactor):
         if kind is str:
             return self.text(value)
         if kind in _PLAIN:
+            if (kind is int and not _SMALLEST <= value <= _LARGEST) or (kind is float and not math.isfinite(value)):
+                self._is_json = False
             return value
-        if not levels:
-            return Cut("depth", 0, None)
+        if levels < _MAX_LEVELS - _MAX_PLAIN_LEVELS:
+            self._is_json = False
+            if not levels:
+                return Cut("depth", 0, None)
         if isinstance(value, dict):
+            if self._plain_keys.issuperset(value) or all(map(self._is_plain_key, value)):
+                short = self._short
+                return {
+                    key: (short.get(item) or self.text(item)) if type(item) is str else self._walk(item, levels - 1)
+                    for key, item in value.items()
+                }
             clean: dict[Any, Any] = {}
             for key, item in self._pairs_judged(value):
                 name = self._key(key)
                 if name in clean:  # two secrets of one kind and length
                     name = f"{name} #{len(clean)}"
-                clean[name] = item if type(item) is str or type(item) in _PLAIN else self._walk(item, levels - 1)
+                self._is_json &= type(name) is str
+                clean[name] = item if type(item) is str else self._walk(item, levels - 1)
             return clean
         if isinstance(value, list | tuple):
-            if set(map(type, value)) <= _PLAIN:
+            kinds = set(map(type, value))
+            if kinds <= _PLAIN:
+                self._is_json &= _json_holds(value, kinds)
                 return value
             return [self._walk(item, levels - 1) for item in self._list_judged(self._unspread(list(value)))]
+        self._is_json = False
         if isinstance(value, bytes):
             return self._bytes(value)
         if isinstance(value, Marker) and not isinstance(value, Array | Image):
@@ -302,9 +400,23 @@ class Redactor(TextRedactor):
         """A list in whose items, put together, no secret stands either: they may be the pieces of a stream."""
         if len(items) < 2:
             return items
-        clean, count = without_spread_secrets(items, self._find)
+        clean, count = without_spread_secrets(items, self._find_in_run)
         self.count += count
         return clean
+
+    def _find_in_run(self, text: str) -> list[Secret]:
+        if text in self._clean_runs:
+            return []
+        secrets = self._find(text)
+        if not secrets:
+            if len(self._clean_runs) >= _MAX_SHORT:
+                self._clean_runs.clear()
+            self._clean_runs.add(text)
+        return secrets
+
+
+def _plain(key: str) -> str:
+    return key.lower().replace("-", "_")
 
 
 def _ends_in_password(words: list[Any]) -> bool:
@@ -313,9 +425,9 @@ def _ends_in_password(words: list[Any]) -> bool:
     return any(secret.end == len(command) for secret in find_command_passwords(command))
 
 
-def _json_holds(numbers: list[Any], kinds: set[type]) -> bool:
+def _json_holds(numbers: Sequence[Any], kinds: set[type]) -> bool:
     """Whether these numbers, of these types, are the same in JSON for everybody who reads it."""
-    whole = [each for each in numbers if type(each) is int] if int in kinds else []
+    whole = [each for each in numbers if type(each) is int] if int in kinds else ()
     if whole and not _SMALLEST <= min(whole) <= max(whole) <= _LARGEST:
         return False
     return float not in kinds or all(math.isfinite(each) for each in numbers if type(each) is float)

@@ -7,16 +7,19 @@ Only short ones as a whole: of a long one, a message say, its begin and its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rolltrace.drain.secret_values import Secret
 
-_LONGEST_PIECE = 256
+_MAX_PIECE_CHARS = 256
 _MAX_LEVELS = 10
 """Those of `choices[0].delta.tool_calls[0].function.arguments`, and some around them."""
 _HOLDS_NO_TEXT = frozenset({int, float, bool, type(None)})
 
 FieldPath = tuple[Any, ...]
+Change = tuple[int, int, str]
+"""Begin and end of what is replaced in a text, and what stands there then."""
 
 
 class _Piece(NamedTuple):
@@ -28,12 +31,6 @@ class _Piece(NamedTuple):
     text: str
 
 
-class _Change(NamedTuple):
-    start: int
-    end: int
-    mark: str
-
-
 def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]) -> tuple[list[Any], int]:
     """The items without the secrets that no single one of them shows, and how many those were.
 
@@ -41,9 +38,7 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
     """
     count, clean = 0, items
     for path, texts in _texts_by_path(items).items():
-        if len(texts) < 2:
-            continue
-        changes: dict[int, list[_Change]] = {}
+        changes: dict[int, list[Change]] = {}
         for run in _runs(texts):
             count += _note_changes(run, find, changes)
         if changes:
@@ -51,76 +46,56 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
             for number, text in texts:
                 if number in changes:
                     # With those that it shows by itself: of what is left after the change they might not be known.
-                    within_one_item = [_Change(*secret[:2], secret.mark) for secret in find(text)]
-                    clean[number] = _with_text_at(
-                        clean[number], path, _with_changes(text, changes[number] + within_one_item)
-                    )
+                    within_one_item = [(secret.start, secret.end, secret.mark) for secret in find(text)]
+                    changed = _with_changes(text, changes[number] + within_one_item)
+                    clean[number] = _with_text_at(clean[number], path, changed)
     return clean, count
-
-
-def joined_pieces(items: list[Any]) -> Iterator[str]:
-    """The texts in which a secret that is spread over these items must stand; it may also stand in one item alone."""
-    for texts in _texts_by_path(items).values():
-        run: list[str] = []
-        for _, text in texts if len(texts) > 1 else ():
-            if len(text) <= _LONGEST_PIECE:
-                run.append(text)
-                continue
-            if run:
-                yield "".join([*run, text[:_LONGEST_PIECE]])
-            run = [text[-_LONGEST_PIECE:]]
-        if len(run) > 1:
-            yield "".join(run)
 
 
 def _texts_by_path(items: list[Any]) -> dict[FieldPath, list[tuple[int, str]]]:
     """The texts at each path of the items, and which items they stand in."""
     texts_by_path: dict[FieldPath, list[tuple[int, str]]] = {}
+
+    def collect(number: int, item: Any, path: FieldPath) -> None:
+        kind = type(item)
+        if kind is str:
+            if item:
+                texts_by_path.setdefault(path, []).append((number, item))
+        elif len(path) < _MAX_LEVELS and kind is dict:
+            for key, inner in item.items():
+                if type(inner) is str:
+                    if inner:
+                        texts_by_path.setdefault((*path, key), []).append((number, inner))
+                elif type(inner) not in _HOLDS_NO_TEXT:
+                    collect(number, inner, (*path, key))
+        elif len(path) < _MAX_LEVELS and kind is list and len(item) == 1:
+            collect(number, item[0], (*path, 0))
+
     for number, item in enumerate(items):
         if type(item) not in _HOLDS_NO_TEXT:
-            _collect_texts(texts_by_path, number, item, (), _MAX_LEVELS)
+            collect(number, item, ())
     return texts_by_path
 
 
-def _collect_texts(
-    texts_by_path: dict[FieldPath, list[tuple[int, str]]], number: int, item: Any, path: FieldPath, levels: int
-) -> None:
-    kind = type(item)
-    if kind is str:
-        if item:
-            texts_by_path.setdefault(path, []).append((number, item))
-    elif levels and kind is dict:
-        for key, inner in item.items():
-            kind = type(inner)
-            if kind is str:
-                if inner:
-                    texts_by_path.setdefault((*path, key), []).append((number, inner))
-            elif kind not in _HOLDS_NO_TEXT:
-                _collect_texts(texts_by_path, number, inner, (*path, key), levels - 1)
-    elif levels and kind is list and len(item) == 1:
-        _collect_texts(texts_by_path, number, item[0], (*path, 0), levels - 1)
-
-
 def _runs(texts: list[tuple[int, str]]) -> Iterator[list[_Piece]]:
-    """Pieces that touch each other: short ones, from the end of a long one to the begin of the next."""
+    """Several pieces that touch each other: short ones, from the end of a long one to the begin of the next."""
+    if len(texts) < 2:
+        return
     run: list[_Piece] = []
     for number, text in texts:
-        if len(text) <= _LONGEST_PIECE:
-            run.append(_Piece(number, 0, text))
-            continue
-        yield [*run, _Piece(number, 0, text[:_LONGEST_PIECE])]
-        run = [_Piece(number, len(text) - _LONGEST_PIECE, text[-_LONGEST_PIECE:])]
-    yield run
+        run.append(_Piece(number, 0, text[:_MAX_PIECE_CHARS]))
+        if len(text) > _MAX_PIECE_CHARS:
+            if len(run) > 1:
+                yield run
+            run = [_Piece(number, len(text) - _MAX_PIECE_CHARS, text[-_MAX_PIECE_CHARS:])]
+    if len(run) > 1:
+        yield run
 
 
-def _note_changes(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dict[int, list[_Change]]) -> int:
+def _note_changes(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dict[int, list[Change]]) -> int:
     """Note what to change in which items for each secret that stands in several of these pieces; how many those are."""
-    if len(run) < 2:
-        return 0
     count = 0
-    begins = [0]
-    for piece in run:
-        begins.append(begins[-1] + len(piece.text))
+    begins = [*accumulate((len(piece.text) for piece in run), initial=0)]
     for secret in find("".join(piece.text for piece in run)):
         touched = [
             (piece, begin)
@@ -133,11 +108,11 @@ def _note_changes(run: list[_Piece], find: Callable[[str], list[Secret]], change
         for at, (piece, begin) in enumerate(touched):
             start = max(0, secret.start - begin) + piece.offset
             end = min(len(piece.text), secret.end - begin) + piece.offset
-            changes.setdefault(piece.item, []).append(_Change(start, end, "" if at else secret.mark))
+            changes.setdefault(piece.item, []).append((start, end, "" if at else secret.mark))
     return count
 
 
-def _with_changes(text: str, changes: list[_Change]) -> str:
+def _with_changes(text: str, changes: list[Change]) -> str:
     parts: list[str] = []
     kept_to = 0
     for start, end, mark in sorted(changes):

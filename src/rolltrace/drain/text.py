@@ -1,30 +1,40 @@
-"""token2text: the text of an op's tokens, each token decoded once."""
+"""token2text: the text of an op's tokens, each token decoded once, and without secrets.
+
+The text of a turn begins with that of the turn before. Only what is new is searched for secrets, with as much before it
+as a secret may reach back; rules of a store's own may reach back any length, and are searched for in all of it. The
+pieces of the tokens fit the text that is left.
+"""
 
 from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rolltrace._guard import logger
-from rolltrace.drain.clean import CleanTexts
 from rolltrace.drain.redact import Redactor
+from rolltrace.drain.secret_values import Secret
 from rolltrace.drain.shared import SharedParts
 from rolltrace.record import Growing
 from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 
-_MOST_TOKENS_REMEMBERED = 8_000_000
-_MOST_LOADED = 4
+_MAX_TOKENS_REMEMBERED = 8_000_000
+_MAX_LOADED = 4
 """Tokenizers in memory at once: one takes some 50 MB."""
 MAX_WARNINGS = 1000
 _FINGERPRINT = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 """What may name a file of a tokenizer."""
+_MAX_SECRET_CHARS = 8192
+_MAX_TEXTS = 4
+_MAX_TEXT_CHARS = 32_000_000
 
 
 class Texts:
@@ -32,7 +42,7 @@ class Texts:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._growing: Growing[pa.Array] = Growing(_MOST_TOKENS_REMEMBERED, _common_prefix)
+        self._growing: Growing[pa.Array] = Growing(_MAX_TOKENS_REMEMBERED, _common_prefix)
         self._clean = CleanTexts()
         self._loaded: OrderedDict[str, Detokenizer | None] = OrderedDict()
         """The last that were used; None for one that cannot be."""
@@ -99,7 +109,7 @@ class Texts:
             except Exception as fault:  # a file that is none of ours, perhaps made to be hard to read
                 self._warn(tokenizer, fault)
                 self._loaded[tokenizer] = None
-            while len(self._loaded) > _MOST_LOADED:
+            while len(self._loaded) > _MAX_LOADED:
                 self._loaded.popitem(last=False)
         self._loaded.move_to_end(tokenizer)
         return self._loaded[tokenizer]
@@ -129,3 +139,85 @@ class Memory:
     def __init__(self, store: Path) -> None:
         self.texts = Texts(store)
         self.shared = SharedParts()
+
+
+class CleanText(NamedTuple):
+    """Text without secrets, and which part of it is whose."""
+
+    text: str
+    prompt_chars: int
+    piece_chars: array[int]
+
+
+class _Searched(NamedTuple):
+    text: str
+    secrets: list[Secret]
+
+
+class CleanTexts:
+    """Remembers the newest texts of each trajectory, and the secrets in them."""
+
+    def __init__(self) -> None:
+        self._searched: OrderedDict[bytes, list[_Searched]] = OrderedDict()
+        self._chars = 0
+        self.searched_chars = 0
+        """How many characters were looked at in all, by the usual rules."""
+
+    def clean(
+        self, trajectory_id: bytes, text: str, prompt_chars: int, piece_chars: array[int], redactor: Redactor
+    ) -> CleanText:
+        """What may be kept of a text."""
+        original = CleanText(text, prompt_chars, piece_chars)
+        secrets = self._secrets(trajectory_id, text, redactor)
+        return without(secrets, original) if secrets else original
+
+    def _secrets(self, trajectory_id: bytes, text: str, redactor: Redactor) -> list[Secret]:
+        searched = self._searched.pop(trajectory_id, [])
+        self._chars -= sum(len(each.text) for each in searched)
+        before = max(
+            (each for each in searched if text.startswith(each.text)), key=lambda each: len(each.text), default=None
+        )
+        secrets = self._search(text, before, redactor)
+        searched = [each for each in searched if each is not before]
+        self._searched[trajectory_id] = searched = [*searched, _Searched(text, secrets)][-_MAX_TEXTS:]
+        self._chars += sum(len(each.text) for each in searched)
+        while self._chars > _MAX_TEXT_CHARS:
+            _, gone = self._searched.popitem(last=False)
+            self._chars -= sum(len(each.text) for each in gone)
+        return secrets
+
+    def _search(self, text: str, before: _Searched | None, redactor: Redactor) -> list[Secret]:
+        if before is None:
+            self.searched_chars += len(text)
+            return redactor.secrets(text)
+        if len(before.text) == len(text):
+            return before.secrets
+        start = max(0, len(before.text) - _MAX_SECRET_CHARS)
+        # One that the text before ended in may be longer now, or none after all.
+        over = [each for each in before.secrets if each.end < len(before.text)]
+        start = min([start, *(each.start for each in before.secrets if each.end == len(before.text))])
+        start = max(0, text.rfind(" ", 0, start), text.rfind("\n", 0, start))  # not in the middle of a word
+        self.searched_chars += len(text) - start
+        return redactor.secrets(text, start, over)
+
+
+def without(secrets: list[Secret], original: CleanText) -> CleanText:
+    """The text with the secrets replaced. What stands for a secret counts for the token in which it began."""
+    ends = list(accumulate(original.piece_chars))
+    counts = original.piece_chars[:]
+    prompt_chars = original.prompt_chars
+    parts, kept_to = [], 0
+    for secret in secrets:
+        (start, end, _), word = secret, secret.mark
+        parts += [original.text[kept_to:start], word]
+        kept_to = end
+        first, last = bisect_right(ends, start), bisect_left(ends, end)
+        if first == last:
+            counts[first] += len(word) - (end - start)
+        else:
+            counts[first] -= ends[first] - start - len(word)
+            counts[first + 1 : last] = array("i", bytes(4 * (last - first - 1)))
+            counts[last] = ends[last] - end
+        if start < original.prompt_chars:
+            prompt_chars += len(word) - (min(end, original.prompt_chars) - start)
+    return CleanText("".join([*parts, original.text[kept_to:]]), prompt_chars, counts)

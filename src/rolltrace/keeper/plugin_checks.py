@@ -3,7 +3,7 @@
     [project.entry-points."rolltrace.checks"]
     many_searches = "my_package.checks:many_searches"
 
-Whoever drains remembers which trajectories ended in a batch, in a small file beside the journals (`drain.ended`), until
+Whoever drains remembers which trajectories ended in a batch, in a small file beside the journals, until
 they are checked. What is found is committed under the name of that file: after a kill at any point, nothing is lost and
 nothing is there twice. An error in a plug-in costs its look at one trajectory, which is flagged `check_failed`.
 """
