@@ -129,27 +129,28 @@ def save_ended(folder: Path, positions: Mapping[str, int], checks: str, trajecto
         replace_file(folder / f"{name}-{number:06d}.ended", msgspec.msgpack.encode(ended), durable=True)
 
 
+def open_key(record: OpStart | OpEnd | TrajectoryStart | TrajectoryEnd) -> OpenKey:
+    """The key of what a record begins or ends."""
+    if isinstance(record, OpStart | OpEnd):
+        return "op", record.op_id
+    return "trajectory", record.trajectory_id
+
+
 def note_record(record: object, still_open: OpenRecords) -> bool:
     """Remember what a record begins and forget what it ends; whether it begins, or ends what was known to be open."""
-    kind = type(record)
-    if kind is OpEnd:
-        return still_open.pop(("op", record.op_id), None) is not None  # type: ignore[attr-defined]
-    if isinstance(record, OpStart):
-        key: OpenKey = ("op", record.op_id)
-        before = still_open.get(key)
-        if isinstance(before, OpStart) and before.items:
-            before.items.extend(record.items)  # not `with_items`, which would copy all of a stream for each piece
-        else:
-            still_open[key] = before.with_items(record) if isinstance(before, OpStart) else record
-        return before is None
-    if isinstance(record, TrajectoryStart):
-        key = ("trajectory", record.trajectory_id)
-        is_new = key not in still_open
+    if isinstance(record, OpEnd | TrajectoryEnd):
+        return still_open.pop(open_key(record), None) is not None
+    if not isinstance(record, OpStart | TrajectoryStart):
+        return False
+    key = open_key(record)
+    before = still_open.get(key)
+    if not isinstance(record, OpStart) or not isinstance(before, OpStart):
         still_open[key] = record
-        return is_new
-    if isinstance(record, TrajectoryEnd):
-        return still_open.pop(("trajectory", record.trajectory_id), None) is not None
-    return False
+    elif before.items:
+        before.items.extend(record.items)  # not `with_items`, which would copy all of a stream for each piece
+    else:
+        still_open[key] = before.with_items(record)
+    return before is None
 
 
 def note_unread(body: bytes, still_open: OpenRecords) -> bool:

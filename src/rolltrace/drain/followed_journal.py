@@ -11,7 +11,16 @@ import msgspec
 from rolltrace._guard import logger
 from rolltrace.drain.attempts import Aside
 from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.drain_state import JournalState, OpenRecords, decode_open, name_open, note_record, note_unread
+from rolltrace.drain.drain_state import (
+    JournalState,
+    OpenKey,
+    OpenRecords,
+    decode_open,
+    name_open,
+    note_record,
+    note_unread,
+    open_key,
+)
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.row import Shaped
 from rolltrace.drain.rows import RowMaker, encode_stream
@@ -74,8 +83,10 @@ class FollowedJournal:
         self._maker: RowMaker | None = None
         self._meta: Mapping[str, Any] = {}
         self._is_live = True
-        self._begun: dict[int, OpStart] = {}
-        """Ops of the stretch now being shaped that have not ended in it."""
+        self._begun: dict[OpenKey, tuple[OpStart | TrajectoryStart, str]] = {}
+        """What began in the stretch now being shaped and has not ended in it, and where that stands."""
+        self._unreadable = 0
+        """Records of that stretch of which something could not be read."""
         self._blobs: list[Blob] = []
         """Those whose place is told by the record behind them."""
 
@@ -127,27 +138,25 @@ class FollowedJournal:
             rows.add_run(segment.meta)
             self.is_new = False
         maker, source = self._maker, segment.path.stem
-        damaged = unreadable = 0
+        damaged = self._unreadable = 0
         for item in stretch.items:
             if isinstance(item, Damage) and not isinstance(item, Unread):
                 damaged += 1
                 continue
             shaped = self._take(item, maker, source, rows)
             if not shaped.is_whole:
-                unreadable += 1
                 start = item.offset + FRAME.size - segment.base
                 body = item.body if isinstance(item, Unread) else segment.data[start : item.end - segment.base]
-                self._aside.keep(f"{source}-{item.offset}.msgpack", body)
+                self._keep(f"{source}-{item.offset}", body)
         self._count_begun(maker, rows)
         if stretch.is_over:
-            unreadable += self._interrupt(maker, rows)
+            self._interrupt(maker, rows)
         for row in maker.losses(self._new_losses(stretch), damaged):
             rows.add_row(row)
         self._place_blobs(rows, Place(str(self._meta.get("project")), str(self._meta.get("experiment")), None))
-        if unreadable:
-            logger.warning(
-                "%d records of %s are unreadable, at least in part; see rolltrace doctor", unreadable, segment.path
-            )
+        if self._unreadable:
+            what = "%d records of %s are unreadable, at least in part; see rolltrace doctor"
+            logger.warning(what, self._unreadable, segment.path)
         if stretch.end.sequence != self.position.sequence or stretch.is_over:
             self._losses = {}
         self._is_live = stretch.segment.state == "live"
@@ -196,31 +205,39 @@ class FollowedJournal:
             self._blobs.append(record)
             return _NO_ROWS
         was_open = note_record(record, self._open)
-        if type(record) is OpStart:
+        if isinstance(record, OpStart | TrajectoryStart):
             if was_open:
-                self._begun[record.op_id] = record
+                self._begun[open_key(record)] = record, place
             return _NO_ROWS
-        if isinstance(record, TrajectoryStart):
-            shaped = maker.shape_unfinished(record, "running", place)
-        else:
-            shaped = maker.shape(record, place)
-            if isinstance(record, OpEnd) and was_open:
-                begun = self._begun.get(record.op_id)
-                if begun is not None and shaped.is_whole and begun.coordinates == record.coordinates:
-                    del self._begun[record.op_id]
-                    was_open = False
-                else:
-                    self._count_begun(maker, rows)
+        shaped = maker.shape(record, place)
+        if isinstance(record, OpEnd | TrajectoryEnd) and was_open:
+            begun = self._begun.get(open_key(record))
+            if begun is not None and shaped.is_whole and begun[0].coordinates == record.coordinates:
+                del self._begun[open_key(record)]
+                was_open = False
+            else:
+                self._count_begun(maker, rows)
         self._blobs += maker.take_blobs()
         self._add(shaped, rows, record, was_open=was_open)
         return shaped
 
     def _count_begun(self, maker: RowMaker, rows: TableRows) -> None:
-        """Count the ops that have begun and not ended; of those that have, the end tells everything."""
-        for record in self._begun.values():
-            if (begun := maker.begin_columns(record)) is not None:
-                rows.begin_op(begun)
+        """Add what has begun and not ended; of what has, the end tells everything."""
+        for record, place in self._begun.values():
+            if isinstance(record, OpStart):
+                if (begun := maker.begin_columns(record)) is not None:
+                    rows.begin_op(begun)
+                continue
+            shaped = maker.shape_unfinished(record, "running", place)
+            self._add(shaped, rows, record)
+            if not shaped.is_whole:
+                self._keep(place, encode_record(record))
         self._begun.clear()
+
+    def _keep(self, place: str, body: bytes) -> None:
+        """Keep a record of which something could not be read."""
+        self._unreadable += 1
+        self._aside.keep(f"{place}.msgpack", body)
 
     def _add(self, shaped: Shaped, rows: TableRows, record: Any = None, *, was_open: bool = False) -> None:
         for row in shaped.rows:
@@ -247,9 +264,8 @@ class FollowedJournal:
         told = self._transcripts.finish(fields["trajectory_id"], fields["end_ns"] or fields["start_ns"])
         rows.add_messages(fields, told.rows)
 
-    def _interrupt(self, maker: RowMaker, rows: TableRows) -> int:
-        """Its writer has closed the journal or was killed: what is open will never end. How much was unreadable."""
-        unreadable = 0
+    def _interrupt(self, maker: RowMaker, rows: TableRows) -> None:
+        """Its writer has closed the journal or was killed: what is open will never end."""
         for record in self._open.values():
             place = name_open(self.tail.name, record)
             shaped = maker.shape_unfinished(record, "interrupted", place)
@@ -262,10 +278,8 @@ class FollowedJournal:
                 if row.table is TRAJECTORIES:
                     self._finish(row.fields, rows)
             if not shaped.is_whole:
-                unreadable += 1
-                self._aside.keep(f"{place}.msgpack", encode_record(record))
+                self._keep(place, encode_record(record))
         self._open.clear()
-        return unreadable
 
     def _new_losses(self, stretch: Stretch) -> Losses:
         """What the writer lost since it was last told."""

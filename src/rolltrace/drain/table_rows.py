@@ -143,7 +143,8 @@ class TableRows:
 
     def places_of_scores(self) -> list[str]:
         """The ids of trajectories that scores, steps and notes are about which say no place, and nobody knows here."""
-        return list(dict.fromkeys(fields["trajectory_id"] for _, fields in self._homeless))
+        ids = dict.fromkeys(fields["trajectory_id"] for _, fields in self._homeless)
+        return [trajectory_id for trajectory_id in ids if self._home(trajectory_id) is None]
 
     def move_scores(self, homes: Mapping[str, Home]) -> None:
         """Put what was given by an id alone where its trajectory is; what has none stays without a step."""
