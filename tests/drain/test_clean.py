@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.secret_values import Secret
+from rolltrace.drain.secret_names import Secret
 from rolltrace.drain.text import CleanText, CleanTexts, without
 from tests.drain.secrets_corpus import PLANTED
 

@@ -76,7 +76,7 @@ def test_the_store_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             handle.transition(RolloutTrace(prompt=messages, policy_response=REPLY))
 
     small = Written(tmp_path / "small", record)
-    monkeypatch.setattr(shared, "_SHORTEST_BYTES", 1 << 40)
+    monkeypatch.setattr(shared, "_MIN_BYTES", 1 << 40)
     large = Written(tmp_path / "large", record)
     sizes = [
         sum(file.stat().st_size for file in (tmp_path / name / "transitions" / "data").rglob("*.parquet"))
@@ -207,7 +207,7 @@ def test_any_other_trace_is_read_as_it_was(tmp_path: Path, trace: Any) -> None:
 
 
 def test_it_forgets_the_oldest_trajectories_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_MOST_PARTS", 5)
+    monkeypatch.setattr(shared, "_MAX_PARTS", 5)
 
     def record(handle: Any) -> None:
         generate(MESSAGES)

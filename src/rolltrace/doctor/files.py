@@ -155,10 +155,10 @@ def check_journals(store: Path) -> Iterator[Finding]:
             segment, damage = _read(path)
         except (FileNotFoundError, PermissionError):  # `_permissions` names what is not ours to read
             continue
-        except OSError as fault:
+        except OSError as error:
             do = f"mv {shlex.quote(str(path))} {shlex.quote(str(path) + '.bad')}"
-            newer = isinstance(fault, FormatError) and "newer" in str(fault)
-            yield Finding("problem", "journals", str(fault), str(path), "pip install -U rolltrace" if newer else do)
+            newer = isinstance(error, FormatError) and "newer" in str(error)
+            yield Finding("problem", "journals", str(error), str(path), "pip install -U rolltrace" if newer else do)
             continue
         states[segment.state] += 1
         if segment.state != "live":

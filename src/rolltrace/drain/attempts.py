@@ -88,15 +88,11 @@ class Attempts(msgspec.Struct, array_like=True):
             replace_file(folder / "trying", msgspec.msgpack.encode(self))
 
 
-def unreadable_folder(store: Path) -> Path:
-    return store / "unreadable"
-
-
 class Aside:
     """Where one drainer puts what it cannot read."""
 
     def __init__(self, store: Path, max_bytes: int = MAX_ASIDE_BYTES) -> None:
-        self._folder = unreadable_folder(store)
+        self._folder = store / "unreadable"
         self._max_bytes = max_bytes
         self._bytes: int | None = None
         """How much there is; None before the first look."""

@@ -10,15 +10,15 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rolltrace.drain.secret_names import Strength, is_secret, strength
+from rolltrace.drain.secret_names import SHORT_OPTIONS, Secret, Strength, find_command_passwords, is_secret, strength
 from rolltrace.drain.secret_streams import without_spread_secrets
 from rolltrace.drain.secret_texts import find_secrets, merged
-from rolltrace.drain.secret_values import SHORT_OPTIONS, Secret, find_command_passwords
 from rolltrace.errors import ConfigError
 from rolltrace.files import read_page
 from rolltrace.journal import SegmentReader
@@ -90,7 +90,7 @@ class Redactor:
         self._short: dict[str, str] = {}
         """What became of short ones: names, roles, statuses."""
         self._long_chars = 0
-        self._strengths: dict[str, Strength | None] = {}
+        self._strength = lru_cache(_MAX_SHORT)(self._judge_name)
         self._plain_keys: set[str] = set()
         """Names that are no secrets and belong to none."""
         self._clean_runs: set[str] = set()
@@ -113,8 +113,8 @@ class Redactor:
             return cls(rules.keys, rules.shapes, allow=rules.allow, usual=not rules.replace)
         except FileNotFoundError:
             return cls()
-        except (msgspec.MsgspecError, re.error, OSError) as fault:
-            raise ConfigError(f"the rules in {page} cannot be used: {fault}") from fault
+        except (msgspec.MsgspecError, re.error, OSError) as error:
+            raise ConfigError(f"the rules in {page} cannot be used: {error}") from error
 
     def text(self, text: str) -> str:
         """The text with a mark in the place of every secret."""
@@ -170,22 +170,12 @@ class Redactor:
             secrets = [each for each in secrets if text[each.start : each.end] not in self._allowed]
         return secrets
 
-    def _strength(self, key: str) -> Strength | None:
+    def _judge_name(self, key: str) -> Strength | None:
         """How much a name says by the usual rules; None if the store's own rules name it."""
-        try:
-            return self._strengths[key]
-        except KeyError:
-            pass
         plain = _plain(key)
-        level: Strength | None = Strength.NONE
         if plain in self._keys:
-            level = None
-        elif self._usual and plain not in self._allowed_keys:
-            level = strength(key)
-        if len(self._strengths) >= _MAX_SHORT:
-            self._strengths.clear()
-        self._strengths[key] = level
-        return level
+            return None
+        return strength(key) if self._usual and plain not in self._allowed_keys else Strength.NONE
 
     def row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
         """A row as it may be stored: text columns without secrets, JSON columns encoded without secrets.
@@ -258,11 +248,13 @@ class Redactor:
                 return Cut("depth", 0, None)
         if isinstance(value, dict):
             if self._plain_keys.issuperset(value) or all(map(self._is_plain_key, value)):
-                short = self._short
-                return {
-                    key: (short.get(item) or self.text(item)) if type(item) is str else self._walk(item, levels - 1)
-                    for key, item in value.items()
-                }
+                short, copy = self._short, dict[Any, Any]()
+                for key, item in value.items():
+                    if type(item) is str:
+                        copy[key] = short.get(item) or self.text(item)
+                    else:
+                        copy[key] = item if item is None else self._walk(item, levels - 1)
+                return copy
             clean: dict[Any, Any] = {}
             for key, item in self._pairs_judged(value):
                 name = self._key(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +12,7 @@ import pyarrow as pa
 from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
 from rolltrace.drain.numbers import NumberLists
+from rolltrace.drain.quick import QuickOps
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.row import (
     Row,
@@ -81,7 +83,10 @@ class _PlaceColumns(NamedTuple):
 class RowMaker:
     """Makes rows of the records of one writer. Each record is on its own: no other suffers from what is in it."""
 
-    def __init__(self, meta: Mapping[str, Any], redactor: Redactor, memory: Memory, checks: Checks) -> None:
+    def __init__(
+        self, meta: Mapping[str, Any], redactor: Redactor, memory: Memory, checks: Checks, *, shortcuts: bool = True
+    ) -> None:
+        """`shortcuts=False` makes the same rows of the same records, each in the long way."""
         self._origin = {
             "project": str(meta.get("project", "unknown")),
             "experiment": str(meta.get("experiment", "unknown")),
@@ -93,9 +98,11 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._numbers = NumberLists()
-        self._places: dict[bytes, _PlaceColumns] = {}
-        """By the bytes of their coordinates: all records of a trajectory have the same."""
-        self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+        self._place = lru_cache(_MAX_PLACES)(self._make_place)
+        """All records of a trajectory have the same coordinates."""
+        self._called = lru_cache(_MAX_PLACES)(self._make_called)
+        self._template = lru_cache(_MAX_PLACES)(lambda *called: Row.of(SPANS, self._called(*called)).fields)
+        self._quick = QuickOps(self._quick_columns, redactor, memory, checks) if shortcuts else None
         self._unfit: list[str] = []
         """Columns that the record now being shaped has no fitting value for."""
         self._blobs: list[Blob] = []
@@ -163,11 +170,11 @@ class RowMaker:
         self._opened_payload = None
         try:
             rows = make(record)
-        except Exception as fault:  # whatever is in a record, it is not to stop the others
+        except Exception as error:  # whatever is in a record, it is not to stop the others
             if strict():
                 raise
             # Only the type: the message may quote what should have been redacted.
-            return Shaped(self._known_rows(_as_partial(record), place, {"error": type(fault).__name__}, status), False)
+            return Shaped(self._known_rows(_as_partial(record), place, {"error": type(error).__name__}, status), False)
         if not self._unfit:
             return Shaped(rows, True, self._opened_payload)
         detail = {"columns": sorted(set(self._unfit)), "file": place}
@@ -210,10 +217,7 @@ class RowMaker:
         return {
             **self._origin,
             "trajectory_id": trajectory_id.hex() if isinstance(trajectory_id, bytes) else None,
-            "step": at.step,
-            **sample_columns(at.sample_index),
-            "rollout_n": at.rollout_n,
-            "validate": at.validate,
+            **_coordinate_columns(at),
         }
 
     def _known_text(self, text: str) -> str:
@@ -234,6 +238,11 @@ class RowMaker:
 
     def _rows(self, record: Record) -> list[Row]:
         if isinstance(record, OpEnd):
+            quick = None if self._quick is None else self._quick.shape(record)
+            if quick is not None:
+                self._opened_payload = quick.inputs, quick.outputs
+                findings = () if quick.finding is None else (quick.finding,)
+                return [Row(SPANS, quick.fields), *self._flags(quick.fields, record.start_ns, findings, record.op_id)]
             return self._span(record, record.status, record.end_ns, record.error, record.outputs)
         if isinstance(record, TrajectoryEnd):
             return self._trajectory(record, record.status, record.end_ns, record.error)
@@ -244,9 +253,18 @@ class RowMaker:
             return self._span(record, status, None, None, encode_stream(record, status))
         return self._trajectory(record, status, None, None)
 
+    def _quick_columns(self, record: OpEnd) -> dict[str, Any] | None:
+        """All columns of an op, with those that others have too; None if those are odd."""
+        place = self._place(bytes(record.coordinates))
+        if place.unfit:
+            return None
+        columns = {**self._template(record.name, record.status, record.kind), **place.fields}
+        columns["trajectory_id"] = record.trajectory_id.hex()
+        return columns
+
     def _where(self, record: Any) -> dict[str, Any]:
         """The columns that say where a record stands: without secrets, and such that they fit."""
-        place = self._place(record.coordinates)
+        place = self._place(bytes(record.coordinates))
         if place.unfit:
             self._unfit += place.unfit
         trajectory_id = record.trajectory_id.hex() or None
@@ -255,40 +273,17 @@ class RowMaker:
             trajectory_id = None
         return {**place.fields, "trajectory_id": trajectory_id}
 
-    def _place(self, raw: msgspec.Raw) -> _PlaceColumns:
-        key = bytes(raw)
-        place = self._places.get(key)
-        if place is not None:
-            return place
-        if len(self._places) >= _MAX_PLACES:
-            self._places.clear()
-        at, are_whole = read_coordinates(raw)
-        fields = {
-            **self._origin,
-            "step": at.step,
-            **sample_columns(at.sample_index),
-            "rollout_n": at.rollout_n,
-            "validate": at.validate,
-        }
-        clean = self._redactor.row(SPANS, fields)  # as in every table
-        unfit = [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])]
-        place = self._places[key] = _PlaceColumns(clean, unfit)
-        return place
+    def _make_place(self, raw: bytes) -> _PlaceColumns:
+        at, are_whole = read_coordinates(msgspec.Raw(raw))
+        clean = self._redactor.row(SPANS, {**self._origin, **_coordinate_columns(at)})  # as in every table
+        return _PlaceColumns(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
 
-    def _called(self, name: str, status: str, kind: str | None) -> dict[str, str]:
+    def _make_called(self, name: str, status: str, kind: str | None) -> dict[str, Any]:
         """The columns that few values are in, without secrets, and such that they fit."""
-        key = name, status, kind
-        columns = self._names.get(key)
-        if columns is None:
-            if len(self._names) >= _MAX_PLACES:
-                self._names.clear()
-            fields = (
-                {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
-            )
-            columns = self._redactor.row(SPANS, fields)
-            if fit_row(SPANS, columns):
-                raise ValueError("a name, status or kind that is no text")
-            self._names[key] = columns
+        fields = {"name": name, "status": status, **({} if kind is None else {"kind": kind})}
+        columns = self._redactor.row(SPANS, fields)
+        if fit_row(SPANS, columns):
+            raise ValueError("a name, status or kind that is no text")
         return columns
 
     def _span(
@@ -335,27 +330,16 @@ class RowMaker:
         return rows
 
     def _open_payload(self, trajectory_id: bytes, raw: msgspec.Raw) -> Any:
-        """A payload as `_opened`, with its images taken out."""
+        """A payload with its images taken out; lists of numbers under the names of token columns come as arrays."""
         body = bytes(raw)
-        value = self._opened(trajectory_id, body)
-        return self._without_images(value) if IMAGE_MARK in body else value
-
-    def _opened(self, trajectory_id: bytes, raw: bytes) -> Any:
-        """A payload as values; lists of numbers under the names of token columns come as Arrow arrays."""
-        if len(raw) < _MIN_TAKEN_APART_BYTES:
-            return decode_value(raw)
-        parts = self._numbers.fields(trajectory_id, raw)
+        parts = self._numbers.fields(trajectory_id, body) if len(body) >= _MIN_TAKEN_APART_BYTES else None
         if parts is None:
-            return decode_value(raw)
-        fields: dict[str, Any] = {}
-        are_spelt_out = False
-        for name, part in parts.items():
-            is_numbers = isinstance(part, pa.Array)
-            fields[name] = part if is_numbers else decode_value(part)
-            are_spelt_out |= not is_numbers and COLUMN_OF.get(name) == "logprobs"
-        if are_spelt_out:  # perhaps a dict for each token: which of them is meant is told by the ids
-            _put_back(fields, raw)
-        return fields
+            value = decode_value(body)
+        else:
+            value = {name: each if isinstance(each, pa.Array) else decode_value(each) for name, each in parts.items()}
+            if any(COLUMN_OF.get(name) == "logprobs" for name, each in parts.items() if not isinstance(each, pa.Array)):
+                _put_back(value, body)  # perhaps a dict for each token: which of them is meant is told by the ids
+        return self._without_images(value) if IMAGE_MARK in body else value
 
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
@@ -431,6 +415,11 @@ class RowMaker:
         if terms is not None and not isinstance(terms, dict):
             self._unfit.append("terms")
         return terms if isinstance(terms, dict) else None
+
+
+def _coordinate_columns(at: Coordinates) -> dict[str, Any]:
+    sample = sample_columns(at.sample_index)
+    return {"step": at.step, **sample, "rollout_n": at.rollout_n, "validate": at.validate}
 
 
 def _as_partial(record: Record) -> Partial:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from rolltrace.drain.secret_values import Secret
+from rolltrace.drain.secret_names import Secret
 
 _MAX_PIECE_CHARS = 256
 _MAX_LEVELS = 10

@@ -1,4 +1,4 @@
-"""Where secrets stand in a text: by shape here, by name in `secret_values`.
+"""Where secrets stand in a text: by shape here, by name in `secret_names`.
 
 Nearly all text has none, so it is first looked at in ways that cost next to nothing: translated to bytes in which a
 long word is sixteen times the same byte, and to bytes in which every `name = "value"` reads `name=value`. Only what is
@@ -14,8 +14,8 @@ import html
 import re
 from collections.abc import Iterator
 
+from rolltrace.drain.secret_names import Secret, named_values
 from rolltrace.drain.secret_shapes import find_vendor_key, is_mixed, looks_random, may_hold_vendor_key
-from rolltrace.drain.secret_values import Secret, named_values
 
 SHORTEST = 8
 """No secret, with the name that gives it away, is shorter."""
@@ -290,7 +290,7 @@ _PRIVATE_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY
 _PRIVATE_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\\\r\n]{0,65536}")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
-_LONGEST_PRIVATE_KEY = 65_536
+_MAX_KEY_CHARS = 65_536
 
 
 def _private_keys(text: str) -> Iterator[Secret]:
@@ -301,7 +301,7 @@ def _private_keys(text: str) -> Iterator[Secret]:
             continue
         if next_end != -1 and next_end < begin.end():
             next_end = text.find("-----END ", begin.end())
-        ending = _PRIVATE_KEY_END.match(text, next_end) if 0 <= next_end - begin.end() < _LONGEST_PRIVATE_KEY else None
+        ending = _PRIVATE_KEY_END.match(text, next_end) if 0 <= next_end - begin.end() < _MAX_KEY_CHARS else None
         if ending is not None:
             body, last = text[begin.end() : ending.start()], ending.end()
             not_base64 = len(_NOT_BASE64.findall(body))

@@ -20,11 +20,11 @@ from msgspec import Raw
 
 from rolltrace.record import LITERAL, POINTER, TOKEN_NAMES, TOKEN_WRAPPERS, Event, OpEnd, decode_value
 
-_SHORTEST_BYTES = 64
+_MIN_BYTES = 64
 """A pointer is about as long."""
-_MOST_PARTS = 100_000
+_MAX_PARTS = 100_000
 """Over all trajectories; those not heard of for the longest time are forgotten first."""
-_MOST_WAITING = 64
+_MAX_WAITING = 64
 _NEWEST_ITEMS = 8
 """Of a list: those before them are in the ops before, when it is a conversation."""
 _WHOLE = frozenset({"reward_data"})
@@ -43,7 +43,7 @@ class SharedParts:
         self._places: OrderedDict[bytes, dict[bytes, tuple[int, Path]]] = OrderedDict()
         """Trajectory -> hash -> op and place in it."""
         self._count = 0
-        self._waiting: deque[OpEnd] | None = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[OpEnd] | None = deque(maxlen=_MAX_WAITING)
         """Not hashed before the first transition is met: most programs have none, and need not pay for it."""
 
     def remember(self, record: OpEnd) -> None:
@@ -61,7 +61,7 @@ class SharedParts:
         for path, raw in parts:
             places.setdefault(xxhash.xxh3_128_digest(raw), (record.op_id, path))
         self._count += len(places) - before
-        while self._count > _MOST_PARTS:
+        while self._count > _MAX_PARTS:
             self._count -= len(self._places.popitem(last=False)[1])
 
     def transition(self, record: Event) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class _Trace:
         return {name: self._field(raw, (*path, name)) for name, raw in fields.items()}
 
     def _field(self, raw: Raw, path: Path) -> Any:
-        if len(raw) >= _SHORTEST_BYTES and path[0] not in _WHOLE:
+        if len(raw) >= _MIN_BYTES and path[0] not in _WHOLE:
             digest = xxhash.xxh3_128_digest(raw)
             if digest in self._places:
                 op_id, place = self._places[digest]
@@ -130,12 +130,12 @@ def _parts(record: OpEnd) -> Iterator[tuple[Path, Raw]]:
         fields = _map(raw)
         if (
             place == "outputs"
-            and len(raw) >= _SHORTEST_BYTES
+            and len(raw) >= _MIN_BYTES
             and not _TOKEN_NAMES.union(TOKEN_WRAPPERS) & (fields or {}).keys()
         ):
             yield (place,), raw
         for name, part in (fields or {}).items():
-            if len(part) < _SHORTEST_BYTES:
+            if len(part) < _MIN_BYTES:
                 continue
             if name in _TOKEN_NAMES:
                 if name in _ID_NAMES and _is_list(part):
@@ -147,7 +147,7 @@ def _parts(record: OpEnd) -> Iterator[tuple[Path, Raw]]:
             elif _is_list(part):
                 continue
             for key, item in _items(part):
-                if len(item) >= _SHORTEST_BYTES and key not in changed:
+                if len(item) >= _MIN_BYTES and key not in changed:
                     yield (place, name, key), item
 
 
@@ -156,7 +156,7 @@ def _items(raw: Raw) -> Iterator[tuple[str | int, Raw]]:
     fields = _map(raw)
     if fields is not None:
         yield from fields.items()
-    elif _is_list(raw) and len(raw) >= _SHORTEST_BYTES * _length(raw):
+    elif _is_list(raw) and len(raw) >= _MIN_BYTES * _length(raw):
         try:
             items = _list_decoder.decode(raw)
             first = max(0, len(items) - _NEWEST_ITEMS)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from rolltrace._guard import logger
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.secret_values import Secret
+from rolltrace.drain.secret_names import Secret
 from rolltrace.drain.shared import SharedParts
 from rolltrace.record import Growing
 from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
@@ -68,8 +68,8 @@ class Texts:
             return {}
         try:
             decoded = self._growing.grow((tokenizer, trajectory_id), ids, detokenizer.rest)
-        except Exception as fault:  # ids are numbers, and what a tokenizer makes of them is the tokenizer's affair
-            self._warn(tokenizer, fault)
+        except Exception as error:  # ids are numbers, and what a tokenizer makes of them is the tokenizer's affair
+            self._warn(tokenizer, error)
             return {}
         of_prompt = _arrow(decoded.piece_chars).slice(0, fields.get("prompt_tokens") or 0)
         prompt_chars = pc.sum(of_prompt).as_py() or 0
@@ -106,18 +106,18 @@ class Texts:
                 self._loaded[tokenizer] = load_detokenizer(path)
             except FileNotFoundError:
                 return None  # looked for again next time: it may still come
-            except Exception as fault:  # a file that is none of ours, perhaps made to be hard to read
-                self._warn(tokenizer, fault)
+            except Exception as error:  # a file that is none of ours, perhaps made to be hard to read
+                self._warn(tokenizer, error)
                 self._loaded[tokenizer] = None
             while len(self._loaded) > _MAX_LOADED:
                 self._loaded.popitem(last=False)
         self._loaded.move_to_end(tokenizer)
         return self._loaded[tokenizer]
 
-    def _warn(self, tokenizer: str, fault: Exception) -> None:
+    def _warn(self, tokenizer: str, error: Exception) -> None:
         if tokenizer not in self._warned and len(self._warned) < MAX_WARNINGS:
             self._warned.add(tokenizer)
-            logger.warning("no text beside token ids: %s", fault)
+            logger.warning("no text beside token ids: %s", error)
 
 
 def _arrow(counts: array[int]) -> pa.Array:

@@ -73,8 +73,8 @@ def load_detokenizer(path: Path) -> Detokenizer:
         content: bytes = file.read()
     try:
         page = msgspec.json.decode(content, type=_Page)
-    except (ValueError, msgspec.MsgspecError, RecursionError) as fault:  # no JSON, no UTF-8, or deeper than the stack
-        raise ValueError(f"{path} is no tokenizer.json: {fault}") from fault
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:  # no JSON, no UTF-8, or deeper than the stack
+        raise ValueError(f"{path} is no tokenizer.json: {error}") from error
     return ByteLevel(page.tokens()) if _is_byte_level(page.decoder) else _with_library(content.decode(), path)
 
 
@@ -207,8 +207,8 @@ class _Library:
                 return str(tokenizer.decode([each for each in ids if each >= 0], skip_special_tokens=False))
             except _PASSED_ON:
                 raise
-            except BaseException as fault:
-                raise ValueError(f"{type(fault).__name__} while tokens were decoded") from fault
+            except BaseException as error:
+                raise ValueError(f"{type(error).__name__} while tokens were decoded") from error
 
         self._pieces = Pieces(decode)
 
@@ -220,13 +220,13 @@ class _Library:
 def _with_library(content: str, path: Path) -> _Library:
     try:
         from tokenizers import Tokenizer
-    except ImportError as fault:
+    except ImportError as error:
         raise MissingExtraError(
             f"the tokenizer {path.stem} is not byte-level, and its text needs: pip install 'rolltrace[text]'"
-        ) from fault
+        ) from error
     try:
         return _Library(Tokenizer.from_str(content))
     except _PASSED_ON:
         raise
-    except BaseException as fault:
-        raise ValueError(f"{path} cannot be read: {fault}") from fault
+    except BaseException as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error

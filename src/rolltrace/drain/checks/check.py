@@ -130,6 +130,11 @@ class Past:
     def __contains__(self, trajectory_id: str) -> bool:
         return trajectory_id in self._by_trajectory
 
+    def waits_for_image(self, trajectory_id: str) -> bool:
+        """Whether a prompt of the trajectory has a placeholder for an image that was not seen yet."""
+        past = self._by_trajectory.get(trajectory_id)
+        return past is not None and past.placeholder != ""
+
     def of(self, trajectory_id: str) -> TrajectoryPast:
         """What is known of a trajectory; `keep` it after a change."""
         return self._by_trajectory.get(trajectory_id) or TrajectoryPast()

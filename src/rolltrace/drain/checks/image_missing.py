@@ -32,6 +32,7 @@ _TOLD_BY = _IMAGE_KEYS | {"type"}
 _OTHERS_WORDS = ("assistant", "tool", "function")
 _OTHERS_TYPES = ("ai", "AIMessageChunk", "tool", "function")
 """What LangChain calls them."""
+_WORDS = ("image", "video", "pixel_values", "multi_modal", "mm_data")
 _MAX_VALUES = 5_000
 """How much of one op is looked through. Beyond that there may be an image."""
 
@@ -45,6 +46,8 @@ class ImageSigns(NamedTuple):
 
 def image_missing(op: OpFacts, past: TrajectoryPast) -> Finding | None:
     if past.has_image or past.image_told:
+        return None
+    if not past.placeholder and op.fields.get("text") is None and not may_want_image(op.fields["payload"]):
         return None
     is_wanted = op.is_model_call and not past.placeholder
     in_inputs = look(op.inputs, is_prompt=is_wanted)
@@ -77,6 +80,15 @@ def placeholder_in(text: str) -> str:
             if placeholder in text and _CLOSED.get(placeholder, "\0") not in text:
                 return placeholder
     return ""
+
+
+def may_want_image(payload: str | None) -> bool:
+    """Whether there may be an image or a placeholder in a payload, by its JSON: of most it is soon told."""
+    if payload is None or any(word in payload for word in _WORDS):
+        return True
+    if payload.count('"$') > payload.count('"$column"'):  # of what is no plain value
+        return True
+    return ("<" in payload or "[IMG]" in payload) and any(each in payload for each in PLACEHOLDERS)
 
 
 def look(value: Any, *, is_prompt: bool) -> ImageSigns:

@@ -8,6 +8,7 @@ letter for long.
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
@@ -42,12 +43,21 @@ def repetition(op: OpFacts) -> Finding | None:
 def _response(op: OpFacts) -> str:
     """The response tokens as a text of one character per token, which can be searched; empty if they are no such."""
     count, ids, mask = op.fields["response_tokens"], op.fields["tokens"], op.fields.get("response_mask")
-    if count < _MIN_TOKENS or ids.null_count:
+    if not count or ids.null_count:
         return ""
-    if mask is not None and bytes(raw(mask)).find(0) >= 0:
-        return ""  # it holds what tools said, too; the model's own words are in the ops inside
+    return _as_text(raw(ids)[-4 * count :], None if mask is None else raw(mask))
+
+
+def repeats(response_ids: memoryview, mask: array[int] | None) -> bool:
+    """Whether a response, of which the tokens are given as bytes, has such a loop."""
+    return find_loop(_as_text(response_ids, mask), _MIN_TOKENS) is not None
+
+
+def _as_text(ids: memoryview, mask: memoryview | array[int] | None) -> str:
+    if len(ids) < 4 * _MIN_TOKENS or (mask is not None and bytes(mask).find(0) >= 0):
+        return ""  # with a mask it holds what tools said, too; the model's own words are in the ops inside
     try:
-        return str(raw(ids)[-4 * count :], "utf-32-le", "surrogatepass")
+        return str(ids, "utf-32-le", "surrogatepass")
     except UnicodeDecodeError:  # numbers that no vocabulary reaches
         return ""
 

@@ -71,7 +71,7 @@ def _form(outputs: Any) -> dict[str, Any]:
     return {"returned": "nothing" if outputs is None else type(outputs).__name__}
 
 
-_LENGTH_REASONS = frozenset(
+LENGTH_REASONS = frozenset(
     {"length", "max_tokens", "maxtokens", "max_length", "max_new_tokens", "max_output_tokens", "max_completion_tokens",
      "token_limit", "length_capped"}
 )  # fmt: skip
@@ -79,6 +79,8 @@ _SEVERAL = ("choices", "outputs", "sequences")
 _WITH_REASONS = frozenset({*_SEVERAL, "finish_reason", "meta_info", "incomplete_details"})
 _UNCLEAR = frozenset({None, "completed"})
 _LIMITS = ("max_tokens", "max_new_tokens", "max_completion_tokens", "max_output_tokens")
+
+_WITH_LIMITS = frozenset({"sampling_params", *_LIMITS})
 
 
 def cut_by_length(op: OpFacts) -> Finding | None:
@@ -88,7 +90,7 @@ def cut_by_length(op: OpFacts) -> Finding | None:
     tokens = {} if count is None else {"response_tokens": count}
     own_reason = op.fields.get("finish_reason")
     for reason in (own_reason, *_reasons(op.outputs)):
-        if isinstance(reason, str) and reason.lower() in _LENGTH_REASONS:
+        if isinstance(reason, str) and reason.lower() in LENGTH_REASONS:
             return Finding("cut_by_length", {"finish_reason": reason, **tokens})
     most = _most_tokens(op.inputs)
     # More than that is an agent loop around several calls.
@@ -115,7 +117,7 @@ def _reasons(outputs: Any) -> Iterator[Any]:
 
 def _most_tokens(inputs: Any) -> int | None:
     """How many tokens the call allowed, if it was told."""
-    if not isinstance(inputs, dict):
+    if not isinstance(inputs, dict) or _WITH_LIMITS.isdisjoint(inputs):
         return None
     for place in (inputs.get("sampling_params"), inputs):
         if isinstance(place, dict):

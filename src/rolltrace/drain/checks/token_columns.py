@@ -34,13 +34,13 @@ def length_mismatch(op: OpFacts) -> Finding | None:
     return Finding("length_mismatch", present) if len(set(present.values())) > 1 else None
 
 
-_MIN_LOGPROBS = 4
+MIN_LOGPROBS = 4
 """A short answer may well be certain."""
 
 
 def zero_logprobs(op: OpFacts) -> Finding | None:
     logprobs = op.fields.get("logprobs")
-    if logprobs is None or len(logprobs) < _MIN_LOGPROBS or logprobs[0].as_py() != 0 or logprobs[-1].as_py() != 0:
+    if logprobs is None or len(logprobs) < MIN_LOGPROBS or logprobs[0].as_py() != 0 or logprobs[-1].as_py() != 0:
         return None  # most of the time the first one tells
     are_zero = pc.all(pc.equal(logprobs, 0.0), skip_nulls=False).as_py()
     return Finding("zero_logprobs", {"logprobs": len(logprobs)}) if are_zero else None
@@ -64,7 +64,7 @@ _MEANS_ANOTHER = re.compile(
 
 def unread_tokens(op: OpFacts) -> Iterator[Finding]:
     fields = op.fields
-    if fields["status"] != "ok":
+    if fields["status"] != "ok" or not op.is_model_call:
         return
     has_tokens = fields.get("tokens") is not None
     missing = {
@@ -77,16 +77,18 @@ def unread_tokens(op: OpFacts) -> Iterator[Finding]:
     returned = [*answered, *sides(answered)]
     for column in (column for column, is_missing in missing.items() if is_missing):
         for place in [*returned, *places(op.inputs)] if column == "prompt_ids" else returned:
-            for name, value in place.items():
-                if is_like_column(column, name) and (values := flat_list(value)) and _fits(column, values):
-                    yield Finding("unread_tokens", {"field": name, "column": column, "items": len(values)})
-                    break
-            else:
-                continue
-            break
+            named = ((name, flat_list(place[name])) for name in _like_column(column, tuple(place)))
+            like = next(((name, values) for name, values in named if values and _fits(column, values)), None)
+            if like is not None:
+                yield Finding("unread_tokens", {"field": like[0], "column": column, "items": len(like[1])})
+                break
 
 
 @lru_cache(4096)
+def _like_column(column: str, names: tuple[Any, ...]) -> list[str]:
+    return [name for name in names if is_like_column(column, name)]
+
+
 def is_like_column(column: str, name: Any) -> bool:
     """Whether somebody may have meant a list of this name for the column."""
     if not isinstance(name, str) or (column != "prompt_ids" and _MEANS_ANOTHER.search(name.lower())):

@@ -26,15 +26,22 @@ def prefix_break(op: OpFacts, past: TrajectoryPast) -> Finding | None:
     prompt, response = fields.get("prompt_tokens"), op.response_ids_count
     if prompt is None or response is None or not op.is_model_call or fields["tokens"].null_count:
         return None
-    start_ns, end_ns, ids = fields["start_ns"], fields["end_ns"], raw(fields["tokens"])
-    turns = past.turns.get(fields["name"], ())
-    before = [turn for turn in turns if turn.end_ns <= start_ns]
+    times = fields["start_ns"], fields["end_ns"]
+    return add_turn(past, fields["name"], fields["op_id"], times, raw(fields["tokens"]), prompt, response)
+
+
+def add_turn(
+    past: TrajectoryPast, name: str, op_id: int, times: tuple[int, int], ids: memoryview, prompt: int, response: int
+) -> Finding | None:
+    """Compare a turn, of which the tokens are given as bytes, with those before, and remember it."""
+    turns = past.turns.get(name, ())
+    before = [turn for turn in turns if turn.end_ns <= times[0]]
     fitting = [turn for turn in before if turn.tokens <= prompt]
     hashes = _prefix_hashes(ids, {prompt, prompt + response, *(turn.tokens for turn in fitting)})
     extended = [turn for turn in fitting if hashes[turn.tokens] == turn.hash]
     another_sample = any(turn.prompt_tokens == prompt and turn.prompt_hash == hashes[prompt] for turn in before)
-    newest = PastTurn(fields["op_id"], end_ns, prompt, hashes[prompt], prompt + response, hashes[prompt + response])
-    past.turns[fields["name"]] = [*(turn for turn in turns if turn not in extended), newest][-_MAX_TURNS:]
+    newest = PastTurn(op_id, times[1], prompt, hashes[prompt], prompt + response, hashes[prompt + response])
+    past.turns[name] = [*(turn for turn in turns if turn not in extended), newest][-_MAX_TURNS:]
     if len(past.turns) > _MAX_NAMES:
         past.turns.pop(next(iter(past.turns)))
     if not before or extended or another_sample:
@@ -56,7 +63,7 @@ def _prefix_hashes(ids: memoryview, lengths: Iterable[int]) -> dict[int, int]:
     return hashes
 
 
-_VERSION_NAMES = ("param_version_start", "param_version_end")
+VERSION_NAMES = ("param_version_start", "param_version_end")
 
 
 def mixed_policy(op: OpFacts, past: TrajectoryPast) -> Finding | None:
@@ -79,7 +86,7 @@ def _span(outputs: Any) -> tuple[int, int] | None:
     """From which to which version one op went: verl's fully asynchronous rollouts go on with newer weights."""
     for place in (outputs, outputs.get("extra_fields")) if isinstance(outputs, dict) else ():
         if isinstance(place, dict):
-            first, last = map(place.get, _VERSION_NAMES)
+            first, last = map(place.get, VERSION_NAMES)
             if type(first) is int and type(last) is int:
                 return first, last
     return None
