@@ -126,7 +126,7 @@ def test_no_planted_secret_is_found_anywhere(
     assert not list(recorded.rglob("*.seg"))
     assert found(everything(recorded), PLANTED) == []
 
-    assert main(["export", "jsonl", str(recorded), "--out", str(tmp_path / "all.jsonl")]) == 0
+    assert main(["export", "jsonl", str(recorded), "--output", str(tmp_path / "all.jsonl")]) == 0
     assert found((tmp_path / "all.jsonl").read_text(), PLANTED) == []
     capsys.readouterr()
     assert main(["ls", str(recorded), "--json"]) == 0
