@@ -7,7 +7,7 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.messages.content import read_tagged_results
     from rolltrace.messages.formats import read_message, read_messages
-    from rolltrace.messages.inline_images import TakenImages, take_images
+    from rolltrace.messages.inline_images import take_images
     from rolltrace.messages.message import Author, Message, ToolCall, as_text, fingerprint, to_genai
     from rolltrace.messages.model_calls import (
         read_given_messages,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         read_reply,
         read_tool_result,
     )
-    from rolltrace.messages.streams import StreamLength, join_stream, stream_length
+    from rolltrace.messages.streams import join_stream, stream_length
     from rolltrace.messages.template import read_prompt_text, read_response_text
     from rolltrace.messages.transcript import EndedOp, OpRows, Transcript
     from rolltrace.messages.transcript_rows import MessageRow, Rewrite, read_ranges
@@ -26,10 +26,10 @@ _LATER, __getattr__ = load_later(
     {
         "content": "read_tagged_results",
         "formats": "read_message read_messages",
-        "inline_images": "TakenImages take_images",
+        "inline_images": "take_images",
         "message": "Author Message ToolCall as_text fingerprint to_genai",
         "model_calls": "read_given_messages read_prompt read_replies read_reply read_tool_result",
-        "streams": "StreamLength join_stream stream_length",
+        "streams": "join_stream stream_length",
         "template": "read_prompt_text read_response_text",
         "transcript": "EndedOp OpRows Transcript",
         "transcript_rows": "MessageRow Rewrite read_ranges",
@@ -44,8 +44,6 @@ __all__ = [
     "MessageRow",
     "OpRows",
     "Rewrite",
-    "StreamLength",
-    "TakenImages",
     "ToolCall",
     "Transcript",
     "as_text",

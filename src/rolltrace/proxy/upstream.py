@@ -120,12 +120,12 @@ class Response:
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
             elif isinstance(event, h11.EndOfMessage):
-                self._connection.done()
+                self._connection.release(is_read=True)
                 return
 
     def close(self) -> None:
         """Nobody wants the rest: the server is told by a closed connection. Nothing happens if all was read."""
-        self._connection.drop()
+        self._connection.release(is_read=False)
 
 
 class _Connection:
@@ -134,7 +134,7 @@ class _Connection:
         self._reader = reader
         self._writer = writer
         self._protocol = h11.Connection(h11.CLIENT)
-        self._is_done = True
+        self._is_released = True
         self._idle_since = 0.0
         self.has_sent = False
         """Some of the request that it was last used for may have reached the server."""
@@ -145,7 +145,7 @@ class _Connection:
         return not is_old and not self._reader.at_eof() and not self._writer.is_closing()
 
     async def ask(self, method: bytes, target: bytes, headers: Headers, body: AsyncIterator[bytes] | bytes) -> Response:
-        self._is_done = self.has_sent = False
+        self._is_released = self.has_sent = False
         try:
             self._send(h11.Request(method=method, target=target, headers=headers))
             if isinstance(body, bytes):
@@ -188,21 +188,16 @@ class _Connection:
         except OSError as fault:
             raise UpstreamError(f"it broke off: {fault.strerror or fault}") from None
 
-    def done(self) -> None:
-        """All was read: it can be used again, if both sides want to."""
-        if self._is_done:
+    def release(self, *, is_read: bool) -> None:
+        """Nobody reads on: it is used again if all was read and both sides want to, and closed otherwise."""
+        if self._is_released:
             return
-        self._is_done = True
-        if self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE:
+        self._is_released = True
+        if is_read and self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE:
             self._protocol.start_next_cycle()
             self._idle_since = time.monotonic()
             self._upstream.give_back(self)
         else:
-            self.close()
-
-    def drop(self) -> None:
-        if not self._is_done:
-            self._is_done = True
             self.close()
 
     def close(self) -> None:
