@@ -1,108 +1,77 @@
 """What a record is: its words, its types, its bytes. The bottom layer."""
 
-from typing import TYPE_CHECKING
-
-from rolltrace._later import load_later
-
-if TYPE_CHECKING:
-    from rolltrace.record.decode import decode_value
-    from rolltrace.record.events import (
-        NOTHING,
-        Blob,
-        Error,
-        Event,
-        OpEnd,
-        OpStart,
-        Record,
-        TrajectoryEnd,
-        TrajectoryStart,
-        decode_coordinates,
-        decode_record,
-        encode_record,
-    )
-    from rolltrace.record.growing import Growing, Rest, common_prefix
-    from rolltrace.record.partial import Partial, read_coordinates, read_deep, read_partly
-    from rolltrace.record.printable import plain_text, text_width
-    from rolltrace.record.schema import (
-        MODEL_KINDS,
-        OP_KINDS,
-        Coordinates,
-        OpKind,
-        SampleIndex,
-        Status,
-        clean_text,
-        coordinate,
-        whole,
-    )
-    from rolltrace.record.score import score_body, target_of
-    from rolltrace.record.snapshot import Snapshotter
-    from rolltrace.record.tables import (
-        FLAGS,
-        FORMAT,
-        INSTEAD,
-        LITERAL,
-        LOSSES,
-        NOTES,
-        POINTER,
-        SCORES,
-        SPANS,
-        TABLES,
-        TEXTS,
-        TIMES,
-        TRAJECTORIES,
-        TRANSITIONS,
-        WHERE,
-        ColumnType,
-        Table,
-        sample_columns,
-    )
-    from rolltrace.record.tokens import (
-        BARE_NAMES,
-        COLUMN_OF,
-        OWN_PROCESS,
-        TOKEN_NAMES,
-        TOKEN_SCALARS,
-        TOKEN_WRAPPERS,
-        flat_list,
-        names_in,
-        places,
-        sides,
-        spelt_out,
-        token_ids,
-    )
-    from rolltrace.record.usage import may_tell, usage_of
-    from rolltrace.record.values import BLOB_NAME, Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
-
-_LATER, __getattr__ = load_later(
-    __name__,
-    {
-        "decode": "decode_value",
-        "events": "Blob Error Event NOTHING OpEnd OpStart Record "
-        "TrajectoryEnd TrajectoryStart decode_coordinates "
-        "decode_record encode_record",
-        "growing": "Growing Rest common_prefix",
-        "partial": "Partial read_coordinates read_deep read_partly",
-        "printable": "plain_text text_width",
-        "schema": "Coordinates MODEL_KINDS OP_KINDS OpKind SampleIndex Status clean_text coordinate whole",
-        "score": "score_body target_of",
-        "snapshot": "Snapshotter",
-        "tables": "ColumnType FLAGS FORMAT INSTEAD LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
-        "TRAJECTORIES TRANSITIONS Table WHERE sample_columns",
-        "tokens": "BARE_NAMES COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list names_in places "
-        "sides spelt_out token_ids",
-        "usage": "may_tell usage_of",
-        "values": "Array ArraySummary BLOB_NAME Cut Image Marker Opaque to_json",
-    },
+from rolltrace.record.decode import decode_value
+from rolltrace.record.events import (
+    NOTHING,
+    Blob,
+    Error,
+    Event,
+    OpEnd,
+    OpStart,
+    Record,
+    TrajectoryEnd,
+    TrajectoryStart,
+    decode_coordinates,
+    decode_record,
+    encode_record,
 )
-"""Name -> its module, loaded when it is asked for: readers, drainers and rollouts need different ones."""
-
+from rolltrace.record.growing import Growing, Rest, common_prefix
+from rolltrace.record.partial import Partial, read_coordinates, read_deep, read_partly
+from rolltrace.record.printable import plain_text, text_width
+from rolltrace.record.schema import (
+    MODEL_KINDS,
+    OP_KINDS,
+    Coordinates,
+    OpKind,
+    SampleIndex,
+    Status,
+    clean_text,
+    coordinate,
+    whole,
+)
+from rolltrace.record.score import score_body, target_of
+from rolltrace.record.snapshot import Snapshotter
+from rolltrace.record.tables import (
+    FLAGS,
+    INSTEAD,
+    LITERAL,
+    LOSSES,
+    NOTES,
+    POINTER,
+    SCORES,
+    SPANS,
+    TABLES,
+    TEXTS,
+    TIMES,
+    TRAJECTORIES,
+    TRANSITIONS,
+    WHERE,
+    ColumnType,
+    Table,
+    sample_columns,
+)
+from rolltrace.record.tokens import (
+    BARE_NAMES,
+    COLUMN_OF,
+    OWN_PROCESS,
+    TOKEN_NAMES,
+    TOKEN_SCALARS,
+    TOKEN_WRAPPERS,
+    flat_list,
+    names_in,
+    places,
+    sides,
+    spelt_out,
+    token_ids,
+)
+from rolltrace.record.usage import may_tell, usage_of
+from rolltrace.record.values import BLOB_NAME, Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
 
 __all__ = [
     "BARE_NAMES",
     "BLOB_NAME",
     "COLUMN_OF",
     "FLAGS",
-    "FORMAT",
     "INSTEAD",
     "LITERAL",
     "LOSSES",

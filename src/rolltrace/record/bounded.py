@@ -25,24 +25,25 @@ SHORT = 8 << 10
 _MOST_CONTAINERS = 128
 _FEW_NUMBERS = 8
 """A short list may be a pair of a number and a text."""
-_MOST_SPARE = 4
+_MAX_SPARE = 4
+_resize = ctypes.pythonapi.PyByteArray_Resize
+"""Part of Python's API; from Python itself a bytearray can only be made longer by writing zeros into it."""
+_resize.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
 
 
 class _Buffer:
-    """A bytearray that cannot grow. msgspec sets its length to that of what it wrote, which `length` takes back.
+    """A bytearray that cannot grow. msgspec sets its length to that of what it wrote, which `give_back` undoes."""
 
-    Neither releasing the view nor `PyByteArray_Resize` is needed from one value to the next: together they cost more
-    than encoding a small value does.
-    """
-
-    __slots__ = ("_view", "can_be_reused", "data", "length")
+    __slots__ = ("_view", "data")
 
     def __init__(self, size: int) -> None:
         self.data = bytearray(size)
         self._view = memoryview(self.data)  # as long as it is there, the bytearray keeps its memory
-        # `ob_size`, which follows the head of every object of variable length.
-        self.length = ctypes.c_ssize_t.from_address(id(self.data) + object.__basicsize__)
-        self.can_be_reused = self.length.value == size  # as in every CPython so far; else each value gets a new one
+
+    def give_back(self, size: int) -> None:
+        self._view.release()
+        _resize(self.data, size)
+        self._view = memoryview(self.data)
 
 
 class BoundedEncoder:
@@ -67,10 +68,9 @@ class BoundedEncoder:
             self._encode_into(value, buffer.data)
             return bytes(buffer.data)
         finally:
-            if buffer.can_be_reused:
-                buffer.length.value = self.most_bytes
-                if len(self._spare) < _MOST_SPARE:
-                    self._spare.append(buffer)
+            buffer.give_back(self.most_bytes)
+            if len(self._spare) < _MAX_SPARE:
+                self._spare.append(buffer)
 
 
 def has_long_text(value: Any, most_chars: int) -> bool:
