@@ -164,17 +164,15 @@ TERMS = "terms"
 VALUES = ("reward", "pass", "flat", "tokens", "prompt_tokens", "turns", "tools", "took", "errors", "flags")
 """What most people look at; `flag.NAME`, `term.NAME`, `score.NAME` and further columns are understood too."""
 _CURVES = """
-SELECT project, experiment, {run} AS run, validate, step, avg(number) AS mean, stddev_pop(number) AS std, count(*) AS n
+SELECT project, experiment, {run} validate, step, avg(number) AS mean, stddev_pop(number) AS std, count(*) AS n
 FROM (SELECT *, value::DOUBLE AS number FROM ({source})) WHERE step IS NOT NULL AND isfinite(number)
 GROUP BY ALL ORDER BY step
 """
 _CURVE_KEYS = """
-SELECT project, experiment, {run} AS run, validate, count(*) FILTER (step IS NULL) AS without_step
-FROM (SELECT t.* FROM {rows}) GROUP BY project, experiment, 3, validate
-ORDER BY max(max(start_ns)) OVER (PARTITION BY project, experiment), project, experiment, min(step) NULLS LAST,
-    validate, min(start_ns)
+SELECT t.project, t.experiment, t.run, t.validate, count(*) FILTER (t.step IS NULL) AS without_step,
+    min(t.step) AS step, min(t.start_ns) AS start_ns, max(t.start_ns) AS newest_ns
+FROM {rows} GROUP BY ALL
 """
-"""In the order of listings: the newest experiment last."""
 
 
 class Point(NamedTuple):
@@ -233,8 +231,9 @@ def curves_of(
     store._teller.tell_unknown(store.unknown_names(compile_where(scope.where)))
     place = {"project": scope.project, "experiment": scope.experiment}
     rule = resolve_rule(store, term, threshold, **place)
-    run = "run" if scope.all_runs else "NULL"
-    keys = scope.selected().ask(store, _CURVE_KEYS.replace("{run}", run))
+    run = "run," if scope.all_runs else ""
+    places = scope.selected().ask(store, _CURVE_KEYS)
+    keys = _order_curves(places, scope.all_runs)
     curves: list[Curve] = []
     for value in _expand(store, scope, values):
         points: dict[tuple[Any, ...], list[Point]] = {}
@@ -242,15 +241,31 @@ def curves_of(
         sql = _CURVES.replace("{run}", run).replace("{source}", _source(store, rule, value))
         for row in of_groups.selected().ask(store, sql):
             points.setdefault(_curve_key(row), []).append(Point(row["step"], row["mean"], row["std"], row["n"]))
-        curves += [Curve(value, *key, points[key]) for key in map(_curve_key, keys) if key in points]
+        curves += [Curve(value, *key, points[key]) for key in keys if key in points]
     drawn = {(curve.project, curve.experiment) for curve in curves}
     passing = pass_meanings(store, **place, asked=rule) if "pass" in values else []
     meant = [meaning for meaning in passing if (meaning.project, meaning.experiment) in drawn]
-    return Curves(curves, sum(key["without_step"] for key in keys), scope.older_runs(store), meant)
+    return Curves(curves, sum(place["without_step"] for place in places), scope.older_runs(store), meant)
+
+
+def _order_curves(places: list[Row], all_runs: bool) -> list[tuple[str, str, str | None, bool]]:
+    """What there may be curves of, in the order of listings: the newest experiment last."""
+    newest: dict[tuple[str, str], int] = {}
+    for row in places:
+        experiment = row["project"], row["experiment"]
+        newest[experiment] = max(newest.get(experiment, 0), row["newest_ns"])
+    places = sorted(
+        places,
+        key=lambda row: (
+            newest[row["project"], row["experiment"]], row["project"], row["experiment"],
+            row["step"] is None, row["step"] or 0, row["validate"], row["start_ns"],
+        ),
+    )  # fmt: skip
+    return list(dict.fromkeys(_curve_key(row if all_runs else {**row, "run": None}) for row in places))
 
 
 def _curve_key(row: Row) -> tuple[str, str, str | None, bool]:
-    return row["project"], row["experiment"], row["run"], row["validate"]
+    return row["project"], row["experiment"], row.get("run"), row["validate"]
 
 
 def _check(store: Store, value: str) -> None:

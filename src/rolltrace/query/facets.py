@@ -97,11 +97,11 @@ def _histograms(store: Store, selected: Selected) -> tuple[list[Histogram], int]
         for name in HISTOGRAMS
         if row[f"{name}_min"] is not None
     }
-    counts: Row = {}
+    counts: dict[str, dict[int, int]] = {name: {} for name in edges}
     if edges:
-        bins = ", ".join(f"{_bins(name, of_name)} AS {name}" for name, of_name in edges.items())
-        (found,) = selected.ask(store, f"SELECT {bins} FROM {{rows}}")
-        counts = {name: dict(found[name] or ()) for name in edges}
+        parts = " UNION ALL ".join(_bins(name, of_name) for name, of_name in edges.items())
+        for found in selected.ask(store, parts):
+            counts[found["field"]][found["bin"]] = found["n"]
     histograms = [
         Histogram(
             name,
@@ -118,7 +118,10 @@ def _histograms(store: Store, selected: Selected) -> tuple[list[Histogram], int]
 def _bins(name: str, edges: list[float]) -> str:
     """SQL: how many trajectories are in which bin."""
     place = f"floor(({name} - {edges[0]!r}::DOUBLE) / {edges[1] - edges[0]!r}::DOUBLE)"
-    return f"histogram(greatest(0, least({len(edges) - 2}, {place}))::INT) FILTER (isfinite({name}::DOUBLE))"
+    return (
+        f"SELECT '{name}' AS field, greatest(0, least({len(edges) - 2}, {place}))::INT AS bin, count(*) AS n "
+        f"FROM selected WHERE isfinite({name}::DOUBLE) GROUP BY bin"
+    )
 
 
 def _edges(name: str, low: float, high: float) -> list[float]:
