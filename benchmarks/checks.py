@@ -33,10 +33,10 @@ def measure(trajectories: list[Trajectory], *, rounds: int) -> Iterator[Row]:
     raw_mb = sum(len(json.dumps(payload)) for each in trajectories for payload in each.payloads()) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
-        record(store / "seen", trajectories, checks=ALL)
+        record(store / "seen", trajectories, limits={"checks": ALL})
         ops = _what_checks_see(store / "seen")
         for number in range(rounds + 1):
-            record(store / f"drained-{number}", trajectories, checks=OFF)
+            record(store / f"drained-{number}", trajectories, limits={"checks": OFF})
         stores = iter(range(rounds + 1))
         drain_us = medians({"drain": lambda: _drain(store / f"drained-{next(stores)}", raw_mb)}, rounds=rounds)["drain"]
     contenders = {name: partial(_look, name, ops, raw_mb) for name in (OFF, ALL, *(flag.name for flag in FLAGS))}

@@ -71,7 +71,9 @@ def oddities(store: Path, sizes: Sizes) -> list[Oddity]:
 def build_odd(store: Path, sizes: Sizes) -> None:
     """Record the store, and settle it."""
     shutil.rmtree(store, ignore_errors=True)
-    rolltrace.init(*PLACE, "rolltrace", store=store, drain="off", quiet=True, max_unsent_bytes="64GiB", run="run-1")
+    rolltrace.init(
+        *PLACE, "rolltrace", store=store, drain="off", quiet=True, run="run-1", limits={"max_unsent_bytes": "64GiB"}
+    )
     _record_group(1, lambda _: _talk(sizes.turns))
     _record_group(2, lambda _: _nest(sizes.ops))
     _record_group(3, lambda _: _answer_at_length(sizes.tokens))

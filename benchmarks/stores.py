@@ -145,7 +145,14 @@ def _trajectory(rng: random.Random, place: Place, n: int) -> dict[str, Any]:
 def record_small(store: Path, trajectories: int, *, per_step: int = 2000, ops: int = 3) -> None:
     """Rollouts of a few small ops, two of them model calls with tokens, and a reward; left in the journal."""
     rolltrace.init(
-        PROJECT, "small", "rolltrace", store=store, drain="off", quiet=True, max_unsent_bytes="64GiB", run="run-1"
+        PROJECT,
+        "small",
+        "rolltrace",
+        store=store,
+        drain="off",
+        quiet=True,
+        limits={"max_unsent_bytes": "64GiB"},
+        run="run-1",
     )
     rng = random.Random(0)
     replies = [
@@ -179,7 +186,9 @@ def record_small(store: Path, trajectories: int, *, per_step: int = 2000, ops: i
 
 def record_chats(store: Path, trajectories: int, *, turns: int = 12, needle: str = "certificate") -> None:
     """Conversations like those of tau-bench, customer and agent with tools, one in a hundred with a rare word."""
-    rolltrace.init(PROJECT, "chats", "rolltrace", store=store, drain="off", quiet=True, max_unsent_bytes="64GiB")
+    rolltrace.init(
+        PROJECT, "chats", "rolltrace", store=store, drain="off", quiet=True, limits={"max_unsent_bytes": "64GiB"}
+    )
 
     @rolltrace.rollout_trace_op(kind="llm")
     def generate(messages: list[dict[str, Any]], reply: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +218,9 @@ def record_chats(store: Path, trajectories: int, *, turns: int = 12, needle: str
 
 def record_long(store: Path, turns: int) -> str:
     """One rollout of very many turns; its id."""
-    rolltrace.init(PROJECT, "long", "rolltrace", store=store, drain="off", quiet=True, max_unsent_bytes="64GiB")
+    rolltrace.init(
+        PROJECT, "long", "rolltrace", store=store, drain="off", quiet=True, limits={"max_unsent_bytes": "64GiB"}
+    )
 
     @rolltrace.rollout_trace_op(kind="llm")
     def generate(messages: list[dict[str, Any]], reply: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_recording_for_a_bucket_loads_no_column_library_and_asks_nobody(home: Pa
     program = """
 import sys
 import rolltrace
-rolltrace.init("p", "e", "rolltrace", store="s3://nowhere/prefix", drain="off", pass_threshold=0.5, quiet=True)
+rolltrace.init("p", "e", "rolltrace", store="s3://nowhere/prefix", drain="off", limits={"pass_threshold": 0.5})
 with rolltrace.rollout_trace_attr("sample", step=1) as trajectory:
     trajectory.reward(1.0)
 rolltrace.shutdown()

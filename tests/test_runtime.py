@@ -100,7 +100,7 @@ def test_the_same_settings_again_change_nothing(on: Path) -> None:
 
 def test_other_settings_raise_and_name_the_difference(on: Path) -> None:
     with pytest.raises(ConfigError) as told:
-        rolltrace.init("other", "e", "rolltrace", store=on, drain="off", max_items=3)
+        rolltrace.init("other", "e", "rolltrace", store=on, drain="off", limits={"max_items": 3})
     assert str(told.value) == (
         "rolltrace is already set up, and project_name is 'p', not 'other'; max_items is None, not 3. "
         "Call rolltrace.shutdown() first"
@@ -189,7 +189,7 @@ def test_losses_by_sampling_are_in_the_stats(tmp_path: Path) -> None:
 
 
 def test_shutdown_reports_losses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, max_unsent_bytes=0, drain="off")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", limits={"max_unsent_bytes": 0})
     with rollout_trace_attr(sample_index=1, step=1):
         pass
     rolltrace.shutdown()

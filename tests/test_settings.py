@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rolltrace.errors import ConfigError
-from rolltrace.settings import MIB, Settings, unknown_variables, variable_of
+from rolltrace.settings import MIB, Settings, spread_limits, unknown_variables, variable_of
 
 
 def hydra(**trace: Any) -> dict[str, Any]:
@@ -93,7 +94,6 @@ def test_a_trainer_alone_gives_the_names() -> None:
         ("ROLLTRACE_MAX_BYTES", "1kb", "max_bytes", 1024),
         ("ROLLTRACE_MAX_UNSENT_BYTES", "3G", "max_unsent_bytes", 3 << 30),
         ("ROLLTRACE_DRAIN", "off", "drain", "off"),
-        ("ROLLTRACE_JOURNAL_MODE", "append", "journal_mode", "append"),
         ("ROLLTRACE_MAX_DEPTH", "", "max_depth", 128),
         ("ROLLTRACE_DURABLE", "1", "durable", True),
     ],
@@ -130,7 +130,7 @@ def test_each_environment_variable_sets_its_setting(
         ("max_bytes", -5, "a size such as 8GiB, 64MiB or a number of bytes"),
         ("segment_bytes", 100, "at least 64 KiB"),
         ("drain", "proces", "one of 'process', 'thread', 'off'"),
-        ("journal_mode", ["mmap"], "one of 'auto', 'mmap', 'append'"),
+        ("drain", ["process"], "one of 'process', 'thread', 'off'"),
     ],
 )
 def test_a_wrong_value_is_told_with_what_to_write(setting: str, value: Any, wanted: str) -> None:
@@ -219,3 +219,25 @@ def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
         Settings.gather({"tokenizer": tmp_path})
     with pytest.raises(ConfigError, match=r"must be a tokenizer, .*, not 'int'"):
         Settings.gather({"tokenizer": 3})
+
+
+def test_limits_are_settings_as_arguments_are() -> None:
+    assert spread_limits({"drain": "off", "limits": {"max_items": 3}}) == {
+        "drain": "off",
+        "config": None,
+        "max_items": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_items": 3}, "max_items is not an argument of init: limits={'max_items': ...} or ROLLTRACE_MAX_ITEMS"),
+        ({"limits": {"drain": "off"}}, "drain is an argument of init, not one of its limits"),
+        ({"limits": {"max_itms": 3}}, "did you mean 'max_items'?"),
+        ({"limits": 3}, "limits must be a mapping"),
+    ],
+)
+def test_a_setting_in_the_wrong_place_says_where_it_belongs(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        spread_limits(arguments)

@@ -21,6 +21,13 @@ from rolltrace.query import COLUMNS, Trajectory
 API_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
 SIGNATURES = Path(__file__).parent.parent / "tests" / "public_api.txt"
 MODULES = ("rolltrace", "rolltrace.query", "rolltrace.backends", "rolltrace.testing", "rolltrace.errors")
+CHOSEN = {
+    "rolltrace.capture": (
+        "TraceGroup", "TrajectoryHandle", "amend_transition", "backfill", "choose_samples", "next_rollout_n",
+    ),
+    "rolltrace.instruments": ("uninstrument",),
+}  # fmt: skip
+"""Packages of which only these names are public."""
 INTRO = """\
 # Python API
 
@@ -33,13 +40,13 @@ _SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
 
 def api_page() -> str:
     """docs/reference/api.md."""
-    return INTRO + "".join(line for name in MODULES for line in _module(name))
+    return INTRO + "".join(line for name in (*MODULES, *CHOSEN) for line in _module(name))
 
 
 def signatures() -> str:
     """tests/public_api.txt: a line for each public name, field, property and method."""
     lines: list[str] = []
-    for name in MODULES:
+    for name in (*MODULES, *CHOSEN):
         module = importlib.import_module(name)
         for public in sorted(_public(module)):
             lines += _signature_lines(f"{name}.{public}", getattr(module, public))
@@ -85,7 +92,7 @@ def _module(name: str) -> Iterator[str]:
 
 
 def _public(module: Any) -> list[str]:
-    listed = getattr(module, "__all__", None)
+    listed = CHOSEN.get(module.__name__, getattr(module, "__all__", None))
     if listed is not None:
         return list(listed)
     return [

@@ -175,7 +175,7 @@ keep, or, each with a leading `-`, those to drop:
 ```python
 import rolltrace
 
-rolltrace.init("my-project", "my-experiment", checks="-repetition,-cut_by_length", drain="off")
+rolltrace.init("my-project", "my-experiment", drain="off", limits={"checks": "-repetition,-cut_by_length"})
 ```
 
 It is read when data is recorded; flags that are in a store stay there. `ROLLTRACE_CHECKS=off` does the same for a whole

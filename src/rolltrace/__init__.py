@@ -23,16 +23,10 @@ from rolltrace.errors import RolltraceError
 
 if _TYPE_CHECKING:
     from rolltrace._entry import flush, init, open
-    from rolltrace._runtime import Stats, shutdown, stats
+    from rolltrace._runtime import shutdown, stats
     from rolltrace.capture import (
         RolloutTrace,
-        TraceGroup,
-        TrajectoryHandle,
-        amend_transition,
-        backfill,
-        choose_samples,
         current_context,
-        next_rollout_n,
         rollout_trace_attr,
         rollout_trace_group,
         rollout_trace_op,
@@ -41,7 +35,7 @@ if _TYPE_CHECKING:
         use_context,
     )
     from rolltrace.config import RolloutTraceConfig
-    from rolltrace.instruments import instrument, uninstrument
+    from rolltrace.instruments import instrument
     from rolltrace.proxy import proxied_env
     from rolltrace.view import _Callable
 
@@ -51,11 +45,11 @@ _LATER, _load = _load_later(
     __name__,
     {
         "_entry": "flush init open",
-        "_runtime": "Stats shutdown stats",
-        "capture": "RolloutTrace TraceGroup TrajectoryHandle amend_transition backfill choose_samples current_context "
-        "next_rollout_n rollout_trace_attr rollout_trace_group rollout_trace_op score trace_env use_context",
+        "_runtime": "shutdown stats",
+        "capture": "RolloutTrace current_context rollout_trace_attr rollout_trace_group rollout_trace_op score "
+        "trace_env use_context",
         "config": "RolloutTraceConfig",
-        "instruments": "instrument uninstrument",
+        "instruments": "instrument",
         "proxy": "proxied_env",
     },
 )
@@ -65,17 +59,10 @@ __all__ = [
     "RolloutTrace",
     "RolloutTraceConfig",
     "RolltraceError",
-    "Stats",
-    "TraceGroup",
-    "TrajectoryHandle",
-    "amend_transition",
-    "backfill",
-    "choose_samples",
     "current_context",
     "flush",
     "init",
     "instrument",
-    "next_rollout_n",
     "open",
     "proxied_env",
     "rollout_trace_attr",
@@ -85,10 +72,13 @@ __all__ = [
     "shutdown",
     "stats",
     "trace_env",
-    "uninstrument",
     "use_context",
     "view",
 ]
+
+
+_PACKAGES = ("backends", "capture", "instruments", "proxy")
+"""Packages that are there as attributes, without an import of their own."""
 
 
 def __getattr__(name: str) -> _Any:
@@ -96,8 +86,10 @@ def __getattr__(name: str) -> _Any:
         return _import_module("importlib.metadata").version("rolltrace")
     if name == "view":  # a package that can be called
         return _import_module("rolltrace.view")
-    if name in _LATER or name == "backends":
+    if name in _LATER or name in _PACKAGES:
         _import_module("rolltrace._entry")  # all that records, whichever of it is used first
+    if name in _PACKAGES:
+        return _import_module(f"rolltrace.{name}")
     return globals()[name] if name in globals() else _load(name)
 
 

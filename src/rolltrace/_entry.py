@@ -14,7 +14,7 @@ from rolltrace._runtime import Unset
 from rolltrace.capture import scope
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.journal import JournalWriter, start_drainer
-from rolltrace.settings import Settings
+from rolltrace.settings import Settings, spread_limits
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -31,26 +31,14 @@ def init(
     config: Mapping[str, Any] | None = None,
     run: str | None = None,
     store: str | os.PathLike[str] | None = None,
-    journal: str | os.PathLike[str] | None = None,
     token2text: bool | None = None,
     tokenizer: Any = None,
     max_samples_per_step_per_worker: int | None = None,
-    sample_seed: int | None = None,
     drain: Literal["process", "thread", "off"] | None = None,
-    checks: str | None = None,
-    max_bytes: int | str | None = None,
-    max_items: int | None = None,
-    max_depth: int | None = None,
-    max_array_bytes: int | str | None = None,
-    max_stream_items: int | None = None,
-    max_unsent_bytes: int | str | None = None,
-    segment_bytes: int | str | None = None,
     durable: bool | None = None,
-    journal_mode: Literal["auto", "mmap", "append"] | None = None,
     share: Literal["private", "group"] | None = None,
-    pass_term: str | None = None,
-    pass_threshold: float | None = None,
     quiet: bool | None = None,
+    limits: Mapping[str, Any] | None = None,
     **unknown: NoReturn,
 ) -> None:
     """Turn tracing on: `rolltrace.init("my-project", "my-experiment")`.
@@ -66,28 +54,17 @@ def init(
         backend: `"rolltrace"`, another installed backend, a list of several, or None for no tracing.
         config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
         run: One id for all processes of a training job; found out or made if not given.
-        store: The store folder, `~/.rolltrace` if not given.
-        journal: A local folder for the journals, when the store is on a network file system.
+        store: The store: a folder, or an address such as `s3://bucket/prefix`; `~/.rolltrace` if not given.
         token2text: Keep decoded text beside token ids.
         tokenizer: Of ops whose object has none: a tokenizer, a tokenizer.json, or a folder with one in it. Turns
             `token2text` on.
         max_samples_per_step_per_worker: How many samples each worker traces in a step; all if not given.
-        sample_seed: Which samples these are.
         drain: Where journals become the store: "process", "thread" or "off".
-        checks: Which problems are looked for: "all", "off", or names.
-        max_bytes: The most bytes of inputs, and of outputs, that one op keeps.
-        max_items: The most items kept of one container.
-        max_depth: How deep nested values are kept.
-        max_array_bytes: Larger arrays keep shape, dtype and statistics only.
-        max_stream_items: How many items of a generator are kept; those of an `llm` op are limited by `max_bytes` only.
-        max_unsent_bytes: How much undrained journal may lie on the disk.
-        segment_bytes: The size of one journal file.
         durable: Wait for the disk at the end of each trajectory.
-        journal_mode: Without effect; kept for calls written for earlier versions.
         share: Who may read and write a new store: "private" or "group".
-        pass_term: What pass means: the reward term that must reach `pass_threshold`, or 1. Stored with the experiment.
-        pass_threshold: What pass means: the least reward that passes, or the least value of `pass_term`.
         quiet: Do not say at the start where traces go.
+        limits: Limits and the other settings of docs/reference/config.md by name, such as
+            `{"max_bytes": "8MiB", "checks": "off"}`. Most of them are rather set in the environment.
 
     Raises:
         ConfigError: a setting is wrong, or differs from those of an earlier `init`.
@@ -96,7 +73,7 @@ def init(
     """
     arguments = dict(locals())  # each parameter by its name, and what has none
     arguments.update(arguments.pop("unknown"))
-    _runtime.start(arguments, default_backend=DEFAULT_BACKEND)
+    _runtime.start(spread_limits(arguments), default_backend=DEFAULT_BACKEND)
 
 
 def init_from_environment() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rolltrace import _runtime
-from rolltrace.settings import Settings
+from rolltrace.settings import Settings, spread_limits
 
 
 class RolloutTraceConfig:
@@ -40,7 +40,7 @@ class RolloutTraceConfig:
             "max_samples_per_step_per_worker": max_samples_per_step_per_worker,
             **more,
         }
-        _runtime.start(arguments, default_backend=None)
+        _runtime.start(spread_limits(arguments), default_backend=None)
 
     @classmethod
     def get_instance(cls) -> RolloutTraceConfig:

@@ -24,7 +24,6 @@ MIB = 1 << 20
 MAX_DEPTH = 128
 """How deep values are kept, if no smaller number is set: every JSON library and every reader can take that."""
 DRAIN_MODES = ("process", "thread", "off")
-JOURNAL_MODES = ("auto", "mmap", "append")
 SHARES = ("private", "group")
 OFF = "off"
 """Instead of a backend: no tracing."""
@@ -224,12 +223,6 @@ class Settings:
         "wait for the disk at the end of each trajectory, so that a power cut cannot take it back; "
         "without it only a crash of the whole machine can, and nothing waits",
     )
-    journal_mode: str = _setting(
-        "auto",
-        _one_of(*JOURNAL_MODES),
-        "without effect: there is one way to write a journal; kept for configurations of earlier versions",
-    )
-
     share: str | None = _setting(
         None,
         _one_of(*SHARES),
@@ -285,6 +278,35 @@ class Settings:
 def variable_of(setting: str) -> str:
     """The environment variable of a setting: `store` -> `ROLLTRACE_STORE`, without a final `_name`."""
     return ENV_PREFIX + setting.removesuffix("_name").upper()
+
+
+_ARGUMENTS = (
+    "project_name", "experiment_name", "backend", "run", "store", "token2text", "tokenizer",
+    "max_samples_per_step_per_worker", "drain", "durable", "share", "quiet",
+)  # fmt: skip
+"""Settings that are arguments of `init`; the others are given as its `limits`."""
+
+
+def spread_limits(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `init`, with each of its `limits` as if it were an argument.
+
+    Raises:
+        ConfigError: one of them belongs to the others.
+    """
+    plain = {name: value for name, value in arguments.items() if name not in ("limits", "config")}
+    limits = arguments.get("limits")
+    if limits is None:
+        limits = {}
+    if not isinstance(limits, Mapping):
+        raise _wrong("limits", limits, "a mapping, such as {'max_bytes': '8MiB'}")
+    check_names({*plain, *limits})
+    for name in plain:
+        if name not in _ARGUMENTS:
+            raise ConfigError(f"{name} is not an argument of init: limits={{{name!r}: ...}} or {variable_of(name)}")
+    for name in limits:
+        if name in _ARGUMENTS:
+            raise ConfigError(f"{name} is an argument of init, not one of its limits")
+    return {**plain, "config": arguments.get("config"), **limits}
 
 
 def check_names(names: Iterable[str]) -> None:

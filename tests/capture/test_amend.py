@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace import amend_transition, rollout_trace_attr
+from rolltrace import rollout_trace_attr
+from rolltrace.capture import amend_transition
 from rolltrace.record import Coordinates, Event, decode_coordinates
 from rolltrace.testing import Recording, recording
 
@@ -75,4 +76,4 @@ def test_off_nothing_is_built() -> None:
 
     with rollout_trace_attr(7) as handle:
         handle.amend_transition(reward=Explodes(), metrics=Explodes())
-    rolltrace.amend_transition(ELSEWHERE, reward=Explodes())
+    rolltrace.capture.amend_transition(ELSEWHERE, reward=Explodes())

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rolltrace import RolloutTrace, TrajectoryHandle, backfill, rollout_trace_attr
+from rolltrace import RolloutTrace, rollout_trace_attr
+from rolltrace.capture import TrajectoryHandle, backfill
 from rolltrace.errors import ConfigError
 from rolltrace.record import Coordinates, Event, decode_coordinates, decode_value
 from rolltrace.testing import Recording

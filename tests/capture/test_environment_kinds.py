@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rolltrace import RolloutTrace, backfill, rollout_trace_attr, trace_env
+from rolltrace import RolloutTrace, rollout_trace_attr, trace_env
+from rolltrace.capture import backfill
 from rolltrace.testing import Recording
 
 from .environments import MessageEnv, PlayerEnv, PreferenceEnv, ProblemEnv, PromptOnlyEnv, RubricEnv, Table, steps

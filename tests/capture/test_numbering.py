@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rolltrace import _guard, next_rollout_n
-from rolltrace.capture import numbering
+from rolltrace import _guard
+from rolltrace.capture import next_rollout_n, numbering
 from rolltrace.testing import Recording, recording
 
 

@@ -63,7 +63,7 @@ def test_the_choice_is_that_of_the_smallest_hashes(order: list[tuple[int, int]],
         for sample, n in order:
             with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=n):
                 pass
-        chosen = rolltrace.choose_samples(range(12))
+        chosen = rolltrace.capture.choose_samples(range(12))
     dropped = {each for said in traced.events if said.event == "drop" for each in said.body["trajectories"]}
     left = [each.coordinates for each in traced.trajectories if each.id not in dropped]
     assert {each.sample_index for each in left} == chosen == set(smallest(limit, range(12), seed))
@@ -86,8 +86,8 @@ def test_two_workers_agree_whatever_comes_first(tmp_path: Path) -> None:
 
 
 def test_the_choice_is_the_same_in_every_version() -> None:
-    assert rolltrace.choose_samples(range(20), limit=4) == {0, 4, 5, 8}
-    assert rolltrace.choose_samples([str(each) for each in range(20)], limit=4) == {"0", "4", "5", "8"}
+    assert rolltrace.capture.choose_samples(range(20), limit=4) == {0, 4, 5, 8}
+    assert rolltrace.capture.choose_samples([str(each) for each in range(20)], limit=4) == {"0", "4", "5", "8"}
 
 
 def test_the_same_samples_are_followed_over_the_steps(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_another_seed_chooses_others() -> None:
     chosen = set()
     for seed in range(8):
         with recording(max_samples_per_step_per_worker=3, sample_seed=seed):
-            chosen.add(frozenset(rolltrace.choose_samples(range(100))))
+            chosen.add(frozenset(rolltrace.capture.choose_samples(range(100))))
     assert len(chosen) == 8
 
 
@@ -186,27 +186,27 @@ def test_a_step_that_comes_back_after_many_others_goes_on_with_its_samples(monke
 
 
 def test_choosing_needs_no_tracing() -> None:
-    assert rolltrace.choose_samples([3, "a", 3]) == {3, "a"}
-    assert rolltrace.choose_samples(range(5), limit=0) == set()
-    assert len(rolltrace.choose_samples(range(5), limit=2)) == 2
+    assert rolltrace.capture.choose_samples([3, "a", 3]) == {3, "a"}
+    assert rolltrace.capture.choose_samples(range(5), limit=0) == set()
+    assert len(rolltrace.capture.choose_samples(range(5), limit=2)) == 2
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, "2"])
 def test_a_limit_that_makes_no_sense_is_an_error(limit: Any) -> None:
     with pytest.raises(ConfigError, match="limit must be a whole number, 0 or more"):
-        rolltrace.choose_samples(range(5), limit=limit)
+        rolltrace.capture.choose_samples(range(5), limit=limit)
 
 
 def test_numpy_scalars_are_chosen_as_the_numbers_they_are() -> None:
     numpy = pytest.importorskip("numpy")
-    chosen = rolltrace.choose_samples(numpy.arange(20), limit=4)
-    assert chosen == rolltrace.choose_samples(range(20), limit=4)
+    chosen = rolltrace.capture.choose_samples(numpy.arange(20), limit=4)
+    assert chosen == rolltrace.capture.choose_samples(range(20), limit=4)
     assert numpy.int64(4) in chosen
 
 
 def test_with_the_batch_known_nothing_is_displaced(tmp_path: Path) -> None:
     start(tmp_path, 2)
-    chosen = rolltrace.choose_samples(SAMPLES)
+    chosen = rolltrace.capture.choose_samples(SAMPLES)
     for sample in descending(SAMPLES):
         rollout(sample, trace=sample in chosen)
     assert samples(kept(tmp_path)) == chosen == set(smallest(2))

@@ -132,10 +132,10 @@ def test_save_without_a_choice_says_what_to_add(store: Path, capsys: pytest.Capt
 
 
 def test_a_stored_term_that_no_reward_has_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", pass_term="corect")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", limits={"pass_term": "corect"})
     rolltrace.shutdown()
     record(tmp_path, [(1.0, {"correct": 1.0})])
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", pass_term="corect")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", limits={"pass_term": "corect"})
     with rolltrace.rollout_trace_attr(8, step=3, rollout_n=0) as trajectory:
         generate()
     rolltrace.score(trajectory, "reward", 0.5)

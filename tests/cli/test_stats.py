@@ -16,7 +16,7 @@ from tests.draining import drain
 
 def write(store: Path) -> None:
     rolltrace.init("p", "e", "rolltrace", store=store, max_samples_per_step_per_worker=2)
-    for sample in sorted(range(5), key=rolltrace.choose_samples(range(5)).__contains__, reverse=True):
+    for sample in sorted(range(5), key=rolltrace.capture.choose_samples(range(5)).__contains__, reverse=True):
         with rolltrace.rollout_trace_attr(sample, step=1) as trajectory:
             trajectory.note("n" * 1000)
 

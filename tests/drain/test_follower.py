@@ -96,7 +96,7 @@ def test_only_one_drainer_works_at_a_time(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_open_is_interrupted(tmp_path: Path) -> None:
     program = (
         "import os, sys, rolltrace\n"
-        "rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1], segment_bytes='64KiB', drain='off')\n"
+        "rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1], drain='off', limits={'segment_bytes': '64KiB'})\n"
         "@rolltrace.rollout_trace_op\n"
         "def outer():\n"
         "    for n in range(100): inner('x' * 5000)\n"
@@ -150,7 +150,7 @@ def test_losses_become_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(nightly(10, 1)))
 def test_a_drainer_killed_at_random_moments_neither_loses_nor_doubles(tmp_path: Path, seed: int) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, limits={"segment_bytes": "64KiB"})
     for number in range(600):
         with rolltrace.rollout_trace_attr(step=number % 5, sample_index=number):
             generate(list(range(300)), number)

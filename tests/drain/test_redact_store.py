@@ -103,7 +103,7 @@ def everything(store: Path) -> str:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose journals hold every secret in every place, nothing drained yet."""
     store = tmp_path_factory.mktemp("secrets") / "store"
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", max_stream_items=1000)
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", limits={"max_stream_items": 1000})
     for number, planted in enumerate(VALUES):
         rollout(number, planted)
     rolltrace.shutdown()

@@ -39,7 +39,7 @@ def test_long_prompts_over_many_turns_of_several_trajectories_are_decoded_once(
     agent = Agent(byte_level)
     contexts = [rng.choices(tokens, k=500) for _ in range(3)]
     replied = 0
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, token2text=True, segment_bytes="256KiB")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, token2text=True, limits={"segment_bytes": "256KiB"})
     for turn in range(1, TURNS + 1):
         for at, context in enumerate(contexts):
             with rolltrace.use_context(f"00-{at + 1:032x}-{0:016x}-01"):

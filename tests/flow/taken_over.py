@@ -59,7 +59,7 @@ def hang() -> None:
 def record(store: Path, *, killed: bool) -> None:
     """Rollouts with something for every table; at last, if it is `killed`, in an op."""
     rolltrace.init(
-        "p", "e", "rolltrace", run="one", store=store, drain="off", segment_bytes="64KiB", quiet=True,
+        "p", "e", "rolltrace", run="one", store=store, drain="off", limits={"segment_bytes": "64KiB"}, quiet=True,
         max_samples_per_step_per_worker=3,
     )  # fmt: skip
     for number in range(4):

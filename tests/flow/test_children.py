@@ -105,7 +105,8 @@ def test_what_children_do_belongs_to_the_trajectory_that_started_them(
 
 def test_a_context_turns_tracing_on_with_the_settings_of_its_process(tmp_path: Path) -> None:
     first = (
-        f"import rolltrace; rolltrace.init('p', 'e', store={str(tmp_path)!r}, drain='off', max_bytes=4096, run='r7')\n"
+        f"import rolltrace; rolltrace.init('p', 'e', store={str(tmp_path)!r}, drain='off', run='r7', "
+        "limits={'max_bytes': 4096})\n"
         "with rolltrace.rollout_trace_attr(step=3, sample_index='s'): print(rolltrace.current_context())"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ROLLTRACE_")}

@@ -23,7 +23,7 @@ from tests.nightly import nightly
 WORKER = """
 import sys, rolltrace
 store, worker = sys.argv[1], int(sys.argv[2])
-rolltrace.init("p", "e", "rolltrace", store=store, segment_bytes="64KiB", drain="process")
+rolltrace.init("p", "e", "rolltrace", store=store, drain="process", limits={"segment_bytes": "64KiB"})
 
 @rolltrace.rollout_trace_op
 def op(worker, number, text):

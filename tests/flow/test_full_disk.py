@@ -22,7 +22,7 @@ import rolltrace
 store, limit = sys.argv[1], int(sys.argv[2])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-rolltrace.init("p", "e", "rolltrace", store=store, segment_bytes="1MiB", drain="off")
+rolltrace.init("p", "e", "rolltrace", store=store, drain="off", limits={"segment_bytes": "1MiB"})
 
 @rolltrace.rollout_trace_op
 def op(number, text):

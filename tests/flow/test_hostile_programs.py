@@ -77,7 +77,7 @@ class Timeout(Exception):
 # Interrupted between two instructions, Python itself may leave a folder listing open.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_timeout_raised_by_a_signal_handler_is_never_swallowed(tmp_path: Path, lenient: None) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, limits={"segment_bytes": "64KiB"})
 
     def alarm(number: int, frame: object) -> None:
         raise Timeout
@@ -145,7 +145,7 @@ def test_the_workers_of_a_pool_made_inside_a_trajectory_do_not_keep_it(tmp_path:
 
 
 def test_short_lived_children_leave_little_on_the_disk(tmp_path: Path) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, max_unsent_bytes="64MiB")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, limits={"max_unsent_bytes": "64MiB"})
     for number in range(40):
         if os.fork() == 0:
             traced(number)

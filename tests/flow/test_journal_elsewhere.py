@@ -103,7 +103,7 @@ def test_the_place_is_changed_only_when_all_is_drained(tmp_path: Path) -> None:
     store, first, second = tmp_path / "shared", tmp_path / "nvme0", tmp_path / "nvme1"
     record(store, 0, 1, first)
     with pytest.raises(StoreError, match=r"not all drained; drain them first: rolltrace store drain --once"):
-        rolltrace.init("p", "e", "rolltrace", store=store, journal=second, drain="off")
+        rolltrace.init("p", "e", "rolltrace", store=store, drain="off", limits={"journal": second})
     main(["store", "drain", "--once", str(store)])
     record(store, 1, 1, second)
     assert journal_folder(store).parent == second
@@ -114,13 +114,15 @@ def test_journals_that_are_in_the_store_are_drained_before_they_go_elsewhere(tmp
     store = tmp_path / "shared"
     record(store, 0, 1, None)
     with pytest.raises(StoreError, match="not all drained"):
-        rolltrace.init("p", "e", "rolltrace", store=store, journal=tmp_path / "nvme", drain="off")
+        rolltrace.init("p", "e", "rolltrace", store=store, drain="off", limits={"journal": tmp_path / "nvme"})
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"cannot keep journals in .*init\(journal=...\) or ROLLTRACE_JOURNAL"):
-        rolltrace.init("p", "e", "rolltrace", store=tmp_path / "store", journal=tmp_path / "file" / "x", drain="off")
+    with pytest.raises(StoreError, match=r"cannot keep journals in .*ROLLTRACE_JOURNAL"):
+        rolltrace.init(
+            "p", "e", "rolltrace", store=tmp_path / "store", drain="off", limits={"journal": tmp_path / "file" / "x"}
+        )
 
 
 def test_a_store_that_somebody_made_up_leads_nowhere(tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ def test_a_store_whose_file_system_has_no_locks(tmp_path: Path, drain: str) -> N
     program = RECORD.replace('drain="off"', f'drain="{drain}"').replace("rolltrace.shutdown", "rolltrace.flush")
     arguments = [sys.executable, "-c", program, str(store), "0", "3", "flushed"]
     refused = subprocess.run(arguments, env=variables, capture_output=True, text=True)
-    assert "init(journal=...) or ROLLTRACE_JOURNAL" in refused.stderr
+    assert "ROLLTRACE_JOURNAL" in refused.stderr
     done = subprocess.run(
         arguments, env={**variables, "ROLLTRACE_JOURNAL": str(journals)}, capture_output=True, text=True
     )

@@ -41,7 +41,7 @@ def test_a_durable_trajectory_is_on_the_disk_when_its_block_is_left(
     names: str,
 ) -> None:
     store = power.folder / "deep" / "store"
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", durable=True, segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", durable=True, limits={"segment_bytes": "64KiB"})
     for number in range(30):
         rollout(number)
         assert whole_trajectories(power.after_cut(names=names) / "deep" / "store") == set(range(number + 1))  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def test_a_durable_trajectory_is_on_the_disk_when_its_block_is_left(
 
 def test_a_cut_at_any_moment_leaves_every_trajectory_that_had_ended(power: SimulatedDisk) -> None:
     store = power.folder / "store"
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", durable=True, segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", durable=True, limits={"segment_bytes": "64KiB"})
     safe_from: list[int] = []
     for number in range(15):
         rollout(number)
@@ -68,7 +68,7 @@ def test_without_durable_nothing_waits_for_the_disk(power: SimulatedDisk) -> Non
 
 def test_after_a_flush_without_drainer_everything_is_on_the_disk(power: SimulatedDisk) -> None:
     store = power.folder / "a" / "b" / "store"
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", limits={"segment_bytes": "64KiB"})
     for number in range(40):
         rollout(number)
     assert rolltrace.flush()

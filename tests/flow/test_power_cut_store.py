@@ -27,7 +27,7 @@ def generate(prompt_ids: list[int], picture: Any) -> dict[str, Any]:
 def record(store: Path, tokenizer: Tokenizer, folder: Path) -> None:
     page = folder / "tokenizer.json"
     tokenizer.save(str(page))
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", tokenizer=page, segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", tokenizer=page, limits={"segment_bytes": "64KiB"})
     for number in range(6):
         with rolltrace.rollout_trace_attr(step=number % 2, sample_index=number) as trajectory:
             generate(list(range(300)), Image.new("RGB", (4, 4), (number, 0, 0)))

@@ -61,7 +61,7 @@ def traced(number: int) -> int:
 
 
 def test_a_fork_while_another_thread_writes(tmp_path: Path) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, limits={"segment_bytes": "64KiB"})
     stop = threading.Event()
     counts = [0, 0]
 

@@ -101,7 +101,14 @@ def turn(number: int) -> dict[str, Any]:
 def record(store: Path, host: str, first: int) -> None:
     """Rollouts of steps 1 to 3, whose groups are spread over both hosts."""
     rolltrace.init(
-        "p", "e", ["rolltrace", "otlp"], run="one", store=store, drain="off", segment_bytes="64KiB", quiet=True
+        "p",
+        "e",
+        ["rolltrace", "otlp"],
+        run="one",
+        store=store,
+        drain="off",
+        limits={"segment_bytes": "64KiB"},
+        quiet=True,
     )
     for step in STEPS:
         for rollout in range(ROLLOUTS):

@@ -55,7 +55,7 @@ async def run_async(first: int) -> None:
 
 def main() -> None:
     store, how = sys.argv[1:3]
-    rolltrace.init("crash", how, "rolltrace", store=store, segment_bytes="64KiB", drain="off")
+    rolltrace.init("crash", how, "rolltrace", store=store, drain="off", limits={"segment_bytes": "64KiB"})
     if how == "plain":
         run(0)
     elif how == "threads":

@@ -56,7 +56,7 @@ def rollout(worker: int, number: int) -> str:
 
 def main() -> None:
     store, project, backend, worker, count = sys.argv[1:6]
-    rolltrace.init(project, "试验 1", ["rolltrace", backend], store=store, segment_bytes="64KiB")
+    rolltrace.init(project, "试验 1", ["rolltrace", backend], store=store, limits={"segment_bytes": "64KiB"})
     for number in (at for at, _ in enumerate(sys.stdin)) if count == "asked" else range(int(count)):
         os.write(1, f"{rollout(int(worker), number)}\n".encode())
     vendors = {"mlflow", "trackio", "weave", "opentelemetry", "pyarrow", "duckdb"} & set(sys.modules)

@@ -30,7 +30,7 @@ def outbox(harbour: object, store: Path) -> Outbox:
     return Outbox(store, "shipping")
 
 
-def trace(number: int, reward: float | None = None) -> rolltrace.TrajectoryHandle:
+def trace(number: int, reward: float | None = None) -> rolltrace.capture.TrajectoryHandle:
     with rolltrace.rollout_trace_attr(step=1, sample_index=number) as trajectory:
         op(number)
     if reward is not None:

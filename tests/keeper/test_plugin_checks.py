@@ -209,7 +209,7 @@ def test_checking_again_after_a_kill_doubles_nothing(site: Site, store: Path, co
 )
 def test_the_setting_is_for_plugins_too(site: Site, store: Path, checks: str, found: list[str]) -> None:
     site.install("many_searches", "slow_start")
-    trace(store, checks=checks)
+    trace(store, limits={"checks": checks})
     run_once(store)
     assert [flag for _, flag in flags(store)] == found
 

@@ -177,7 +177,7 @@ def test_the_share_is_the_same_samples_in_every_step_and_grows_by_others() -> No
 
 
 def test_a_share_of_samples_that_were_chosen_by_their_hash_is_still_a_share() -> None:
-    from rolltrace import choose_samples
+    from rolltrace.capture import choose_samples
 
     rows = [row(str(sample), sample) for sample in choose_samples(range(10_000), limit=500)]
     assert 20 < len(choose(rows, RetentionPolicy(keep=(), share=0.1)).keep) < 100

@@ -62,7 +62,7 @@ def outbox(store: Path) -> Outbox:
     return found
 
 
-def trace(count: int, name: str = "rollout", size: int = 1, step: int = 1) -> list[rolltrace.TrajectoryHandle]:
+def trace(count: int, name: str = "rollout", size: int = 1, step: int = 1) -> list[rolltrace.capture.TrajectoryHandle]:
     made = []
     for number in range(count):
         with rolltrace.rollout_trace_attr(step=step, sample_index=number, name=name) as trajectory:

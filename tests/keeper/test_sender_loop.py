@@ -26,7 +26,7 @@ from tests.nightly import nightly
 WORKER = """
 import sys, rolltrace
 store, worker, count, backends = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(",")
-rolltrace.init("p", "e", ["rolltrace", *backends], store=store, segment_bytes="64KiB", drain="process")
+rolltrace.init("p", "e", ["rolltrace", *backends], store=store, drain="process", limits={"segment_bytes": "64KiB"})
 
 @rolltrace.rollout_trace_op
 def op(number, text):
@@ -65,7 +65,7 @@ def op(number: int) -> int:
     return number
 
 
-def trace(count: int = 1) -> list[rolltrace.TrajectoryHandle]:
+def trace(count: int = 1) -> list[rolltrace.capture.TrajectoryHandle]:
     made = []
     for number in range(count):
         with rolltrace.rollout_trace_attr(step=1, sample_index=number) as trajectory:
@@ -98,7 +98,7 @@ def state(store: Path, name: str = "shipping") -> State:
     return Outbox(store, name).state
 
 
-def written(store: Path, count: int) -> list[rolltrace.TrajectoryHandle]:
+def written(store: Path, count: int) -> list[rolltrace.capture.TrajectoryHandle]:
     """Trajectories in a store that nobody works on, bound for `shipping`."""
     start(store, drain="off")
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})

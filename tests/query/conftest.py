@@ -67,7 +67,7 @@ def start(store: Path, **settings: Any) -> None:
 
 def write_run(store: Path) -> None:
     """A small training run, with a bit of everything."""
-    start(store, segment_bytes="64KiB")
+    start(store, limits={"segment_bytes": "64KiB"})
     for step in (-1, 0, 10):
         for sample in (2, 10):
             for n in range(2):

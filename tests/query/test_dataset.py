@@ -171,7 +171,7 @@ def test_a_sample_index_has_the_type_it_was_given(tmp_path: Path, drained: bool)
 
 
 def test_running_trajectories_are_seen_and_end(tmp_path: Path) -> None:
-    start(tmp_path, segment_bytes="64KiB")
+    start(tmp_path, limits={"segment_bytes": "64KiB"})
     store = open_store(tmp_path)
     assert len(store.trajectories()) == 0
 

@@ -202,7 +202,7 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
                     return
                 time.sleep(0.01)
 
-    start(tmp_path, segment_bytes="64KiB")
+    start(tmp_path, limits={"segment_bytes": "64KiB"})
     thread = threading.Thread(target=drain_on)
     thread.start()
     try:

@@ -55,7 +55,7 @@ def test_damage_in_a_live_file_costs_one_record_and_is_counted(tmp_path: Path) -
 
 
 def test_an_op_over_two_segments_has_one_row(tmp_path: Path) -> None:
-    start(tmp_path, segment_bytes="64KiB")
+    start(tmp_path, limits={"segment_bytes": "64KiB"})
     store = open_store(tmp_path)
 
     @rolltrace.rollout_trace_op

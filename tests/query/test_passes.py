@@ -193,7 +193,7 @@ def test_a_threshold_is_a_finite_number(store: Store, threshold: Any) -> None:
 
 
 def test_a_stored_term_that_no_reward_has_judges_nothing_and_says_so(tmp_path: Path) -> None:
-    write(tmp_path, pass_term="corect")
+    write(tmp_path, limits={"pass_term": "corect"})
     store = open_store(tmp_path)
     assert [(row["passed"], row["pass_rate"]) for row in store.groups()] == [(None, None)] * 2
     assert [row["pass_rate"] for row in store.steps()] == [None, None]
@@ -203,7 +203,7 @@ def test_a_stored_term_that_no_reward_has_judges_nothing_and_says_so(tmp_path: P
 
 
 def test_init_says_what_pass_means(tmp_path: Path) -> None:
-    write(tmp_path, pass_term="bonus", pass_threshold=0.25)
+    write(tmp_path, limits={"pass_term": "bonus", "pass_threshold": 0.25})
     assert figures(open_store(tmp_path)) == {"rate": 0.5, "passed": 2, "rule": "bonus >= 0.25"}
 
 
@@ -224,12 +224,12 @@ def test_a_config_says_what_pass_means(tmp_path: Path) -> None:
 
 
 def test_one_run_chooses_once_and_the_next_run_again(tmp_path: Path) -> None:
-    write(tmp_path, run="first", pass_threshold=0.9)
+    write(tmp_path, run="first", limits={"pass_threshold": 0.9})
     store = open_store(tmp_path)
     store.set_pass(term="correct")
-    write(tmp_path, run="first", pass_threshold=0.9)  # a worker that starts late
+    write(tmp_path, run="first", limits={"pass_threshold": 0.9})  # a worker that starts late
     assert open_store(tmp_path).pass_meanings()[0].rule.text == "correct >= 1"
-    write(tmp_path, run="second", pass_threshold=0.9)
+    write(tmp_path, run="second", limits={"pass_threshold": 0.9})
     assert open_store(tmp_path).pass_meanings()[0].rule.text == "reward >= 0.9"
     write(tmp_path, run="third")
     assert open_store(tmp_path).pass_meanings()[0].rule.text == "reward >= 0.9"
@@ -245,7 +245,7 @@ def test_one_run_chooses_once_and_the_next_run_again(tmp_path: Path) -> None:
 )
 def test_a_wrong_setting_is_told_at_once(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        start(tmp_path, **setting)
+        start(tmp_path, limits=setting)
 
 
 def test_a_file_that_cannot_be_read_is_no_choice(store: Store, path: Path) -> None:

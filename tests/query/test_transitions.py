@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace import RolloutTrace, backfill
+from rolltrace import RolloutTrace
+from rolltrace.capture import backfill
 from rolltrace.query import IncompleteWarning, open_store
 from rolltrace.query.events import amendments_of, read_transitions
 from rolltrace.query.trajectory import as_value
@@ -164,7 +165,7 @@ def test_an_export_has_values_and_late_judgements(tmp_path: Path) -> None:
 def amended(store: Path, name: str, **given: Any) -> None:
     """Another process has a last word."""
     start(store)
-    rolltrace.amend_transition(name, **given)
+    rolltrace.capture.amend_transition(name, **given)
     rolltrace.shutdown()
 
 

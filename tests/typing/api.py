@@ -48,7 +48,7 @@ class Agent:
 async def use() -> None:
     rolltrace.init("project", "run", "rolltrace", store="/tmp/x", token2text=True, max_samples_per_step_per_worker=2)
     rolltrace.init({"trainer": {"project_name": "p"}})
-    rolltrace.init("project", "run", ["rolltrace", "mlflow"], drain="thread", max_bytes="1MiB")
+    rolltrace.init("project", "run", ["rolltrace", "mlflow"], drain="thread", limits={"max_bytes": "1MiB"})
     rolltrace.RolloutTraceConfig.init("project", "run", "rolltrace", True, 2)
     assert_type(plain("a"), list[str])
     assert_type(await generate([1]), dict[str, list[int]])
@@ -60,7 +60,7 @@ async def use() -> None:
     async for item in async_items():
         assert_type(item, int)
     with rolltrace.rollout_trace_attr(sample_index="uuid", step=1, rollout_n=0, difficulty="hard") as trajectory:
-        assert_type(trajectory, rolltrace.TrajectoryHandle)
+        assert_type(trajectory, rolltrace.capture.TrajectoryHandle)
         trajectory.reward(1.0, terms={"format": 0.5})
         trajectory.tag(turns=3)
         trajectory.transition(lambda: {"prompt": []}, reward=1.0)
@@ -69,11 +69,11 @@ async def use() -> None:
             trace, reward=0.5, episode_done=True, metrics={"a": 1}, logs={}, stop_reason="length", turn=3
         )
         trajectory.amend_transition(turn=0, reward=None, metrics={"b": 2}, own=1)
-        rolltrace.amend_transition(trajectory.id, episode_done=True)
+        rolltrace.capture.amend_transition(trajectory.id, episode_done=True)
         assert_type(rolltrace.trace_env(Agent(), state=lambda agent: agent.method(1)), Agent)
         assert_type(rolltrace.trace_env(Agent(), response=lambda agent, action: [agent.method(1), action]), Agent)
-        rolltrace.backfill([trajectory], {trajectory.id: trace}, rewards={trajectory.id: 0.5})
-        rolltrace.backfill([trajectory, "0" * 32], [(trajectory, trace), ("0" * 32, lambda: {"extra": 1})])
+        rolltrace.capture.backfill([trajectory], {trajectory.id: trace}, rewards={trajectory.id: 0.5})
+        rolltrace.capture.backfill([trajectory, "0" * 32], [(trajectory, trace), ("0" * 32, lambda: {"extra": 1})])
         trajectory.note("fine", author="me")
         assert_type(trajectory.id, str)
         rolltrace.score(trajectory, "format", 0.5, terms={"json": 1}, reason="no JSON")
@@ -82,15 +82,15 @@ async def use() -> None:
     rolltrace.score((1, 7, 0), "fate", "trained", trained_step=3)
     rolltrace.score("0" * 32, "reward", None)
     async with rolltrace.rollout_trace_group(sample_index=7, step=1, judge="pairs") as group:
-        assert_type(group, rolltrace.TraceGroup)
+        assert_type(group, rolltrace.capture.TraceGroup)
         group.note("a tie")
     assert_type(rolltrace.open().group_records(1, 7)[0].is_group, bool)
-    assert_type(rolltrace.next_rollout_n(7, step=1, count=4), int)
+    assert_type(rolltrace.capture.next_rollout_n(7, step=1, count=4), int)
     rolltrace.open().score((1, 7, 0), "note", "fine", project="p", experiment="e")
     async with rolltrace.rollout_trace_attr(trace=False):
         pass
     with rolltrace.use_context(rolltrace.current_context()):
         pass
-    assert_type(rolltrace.choose_samples([1, 2, 3], limit=2), set[int])
+    assert_type(rolltrace.capture.choose_samples([1, 2, 3], limit=2), set[int])
     assert_type(rolltrace.flush(1.0), bool)
     assert_type(rolltrace.stats().lost, int)

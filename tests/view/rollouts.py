@@ -186,7 +186,7 @@ class Rollouts:
     def rollout(
         self, step: int, sample: int | str, n: int, *, validate: bool = False, odd: frozenset[str] = frozenset(),
         turns: int | None = None, start_ns: int | None = None, learned: float = 0.5, **tags: Any,
-    ) -> tuple[rolltrace.TrajectoryHandle, float]:  # fmt: skip
+    ) -> tuple[rolltrace.capture.TrajectoryHandle, float]:  # fmt: skip
         """One rollout; its handle and its reward."""
         rng = self.rng
         if self.clock is not None and start_ns is not None:

@@ -48,7 +48,7 @@ def recording(store: Path, project: str, experiment: str, run: str, rollouts: Ro
         rolltrace.shutdown()
 
 
-def late_scores(rewards: list[tuple[rolltrace.TrajectoryHandle, float]], step: int) -> None:
+def late_scores(rewards: list[tuple[rolltrace.capture.TrajectoryHandle, float]], step: int) -> None:
     """What a trainer says after a step: advantages, and what became of each trajectory."""
     values = [reward for _, reward in rewards]
     for trajectory, reward in rewards:
@@ -144,7 +144,7 @@ def write_env(store: Path) -> None:
                 rolltrace.score(trajectory, "fate", "trained", trained_step=step + 2)
 
 
-def _episode(rollouts: Rollouts, trajectory: rolltrace.TrajectoryHandle, step: int) -> None:
+def _episode(rollouts: Rollouts, trajectory: rolltrace.capture.TrajectoryHandle, step: int) -> None:
     x, y, total = 0, 0, 0.0
     prompt: list[Message] = []
     ids: list[int] = []
@@ -170,7 +170,9 @@ def _episode(rollouts: Rollouts, trajectory: rolltrace.TrajectoryHandle, step: i
     trajectory.reward(total, terms={"distance": total / 2, "bonus": total / 2})
 
 
-def _preferences(rollouts: Rollouts, sample: int, step: int, episodes: list[rolltrace.TrajectoryHandle]) -> None:
+def _preferences(
+    rollouts: Rollouts, sample: int, step: int, episodes: list[rolltrace.capture.TrajectoryHandle]
+) -> None:
     """What is done for a group as a whole: its episodes are compared, and the last step of each has another reward."""
 
     @rolltrace.rollout_trace_op(name="prefer", kind="reward")

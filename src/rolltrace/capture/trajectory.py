@@ -205,7 +205,7 @@ class TrajectoryHandle:
         """Change a step that was recorded before: the newest word counts, what was there is kept as its history.
 
         What is not given (`...`) stays; None is a value like any other. Metrics and logs are merged, key by key; a key
-        given as None is taken away. For a trajectory of another process: `rolltrace.amend_transition`.
+        given as None is taken away. For a trajectory of another process: `rolltrace.capture.amend_transition`.
 
         Args:
             turn: Which step: from 0, from the end if negative; the last one recorded before this call if not given.

@@ -9,7 +9,8 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from rolltrace import RolloutTrace, TrajectoryHandle, rollout_trace_attr, rollout_trace_op
+from rolltrace import RolloutTrace, rollout_trace_attr, rollout_trace_op
+from rolltrace.capture import TrajectoryHandle
 from rolltrace.demo.policy import END, WORDS, Choice, Policy
 from rolltrace.demo.task import MOST_CALLS, SYSTEM, BadCall, MathProblem, called, compute, grade
 from rolltrace.demo.tokenizer import Tokenizer

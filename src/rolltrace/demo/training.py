@@ -56,7 +56,7 @@ def train(settings: DemoSettings) -> Iterator[Step]:
     """Train and trace; a worker is killed in the middle of the run."""
     rolltrace.init(
         PROJECT, EXPERIMENT, "rolltrace", store=settings.store, tokenizer=str(PATH), token2text=True, quiet=True,
-        pass_term="correct",  # the reward also pays for a format, and for a hack
+        limits={"pass_term": "correct"},  # the reward also pays for a format, and for a hack
     )  # fmt: skip
     policy = Policy()
     training = problems(_TRAINING_PROBLEMS, settings.seed)

@@ -27,7 +27,7 @@ _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
 _LOG_BYTES = 64 << 10
 _ADVICE = {
-    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see: rolltrace docs config",
+    "journal_full": "drain faster or allow more: ROLLTRACE_MAX_UNSENT_BYTES; see: rolltrace docs config",
     "disk_full": "free some disk space; see: df -h",
     "damaged": "these cannot be recovered; the drainer's log names the damaged places",
     "journal_removed": "do not remove or truncate files in STORE/journal while they are being written",

@@ -36,7 +36,7 @@ def lock_now(fd: int, path: Path) -> bool:
         raise StoreError(
             f"the file system of {str(path.parent)!r} cannot lock files ({error.strerror}), which rolltrace "
             "needs; choose a store on another file system, with init(store=...) or ROLLTRACE_STORE, or a local disk "
-            "for the journals, with init(journal=...) or ROLLTRACE_JOURNAL"
+            "for the journals, with ROLLTRACE_JOURNAL"
         ) from error
     return True
 

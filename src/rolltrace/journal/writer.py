@@ -290,7 +290,7 @@ def _place(store: Path, journals: Path) -> Path:
             raise
         raise StoreError(
             f"cannot keep journals in {str(journals)!r}: {fault.strerror or fault}; "
-            "choose another folder with init(journal=...) or ROLLTRACE_JOURNAL"
+            "choose another folder with ROLLTRACE_JOURNAL"
         ) from fault
 
 

@@ -169,7 +169,7 @@ def test_what_is_remembered_stays_small() -> None:
 
 
 def test_a_break_across_a_segment_border_is_found_once_by_drainers_one_after_the_other(tmp_path: Path) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", segment_bytes="64KiB")
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off", limits={"segment_bytes": "64KiB"})
     with rolltrace.rollout_trace_attr(step=1, sample_index=1) as trajectory:
         turn([1, 2], [3, 4])
         _next_segment()

@@ -48,7 +48,7 @@ def test_every_flag_has_a_check_and_every_check_a_flag() -> None:
     ],
 )
 def test_the_setting_says_which_are_on(find: Find, checks: Any, found: set[str]) -> None:
-    assert set(names(find(everything_wrong, checks=checks))) == found
+    assert set(names(find(everything_wrong, limits={"checks": checks}))) == found
 
 
 def test_the_environment_says_it_too(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,10 @@ def test_a_loop_is_found_in_text_and_in_tokens(find: Find, text: str) -> None:
         generate(output=text)
         generate(output={"token_ids": ids(text)})
 
-    assert [found["detail"]["unit"] for found in find(rollout, checks="repetition")] == ["character", "token"]
+    assert [found["detail"]["unit"] for found in find(rollout, limits={"checks": "repetition"})] == [
+        "character",
+        "token",
+    ]
 
 
 @pytest.mark.parametrize("text", SOUND.values(), ids=SOUND)
@@ -88,7 +91,7 @@ def test_a_sound_text_is_none_in_text_and_in_tokens(find: Find, text: str) -> No
         generate(output={"token_ids": ids(text)})
         generate(output={"token_ids": [ord(letter) for letter in text]})
 
-    assert find(rollout, checks="repetition") == []
+    assert find(rollout, limits={"checks": "repetition"}) == []
 
 
 def test_the_detail_says_where_and_how_long(find: Find) -> None:
@@ -117,7 +120,7 @@ def test_an_agent_loop_of_the_models_own_tokens_is_looked_at(find: Find) -> None
 
 @pytest.mark.parametrize("response", [[-1] * 100, [2_000_000_000] * 100, [None] * 100], ids=str)
 def test_numbers_that_are_no_tokens_are_left_alone(find: Find, response: list[Any]) -> None:
-    assert find(lambda: turn([1], response), checks="repetition") == []
+    assert find(lambda: turn([1], response), limits={"checks": "repetition"}) == []
 
 
 def test_ids_that_unicode_has_no_character_for_are_fine() -> None:

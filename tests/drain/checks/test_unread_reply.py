@@ -45,7 +45,7 @@ def test_a_stream_of_which_only_a_part_fits_is_flagged(find: Find) -> None:
     def stream() -> Iterator[str]:
         yield from ["x" * 400] * 4
 
-    (found,) = find(lambda: list(stream()), max_bytes=1000)
+    (found,) = find(lambda: list(stream()), limits={"max_bytes": 1000})
     assert (found["flag"], found["detail"]) == ("unread_reply", {"returned": "stream", "items": 4, "kept_items": 2})
 
 
@@ -54,7 +54,7 @@ def test_a_long_stream_of_a_model_is_kept_to_its_end(find: Find) -> None:
     def stream() -> Iterator[str]:
         yield from map(str, range(20))
 
-    assert find(lambda: list(stream()), max_stream_items=3) == []
+    assert find(lambda: list(stream()), limits={"max_stream_items": 3}) == []
 
 
 def test_only_model_calls_that_ended_well_are_looked_at(find: Find) -> None:

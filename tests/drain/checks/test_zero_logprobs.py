@@ -26,4 +26,4 @@ def test_only_zeros_are_flagged(find: Find, logprobs: list[float]) -> None:
     ],
 )
 def test_a_few_zeros_or_any_other_value_are_fine(find: Find, logprobs: list[float]) -> None:
-    assert find(lambda: turn([1], [2] * len(logprobs), logprobs=logprobs), checks="zero_logprobs") == []
+    assert find(lambda: turn([1], [2] * len(logprobs), logprobs=logprobs), limits={"checks": "zero_logprobs"}) == []

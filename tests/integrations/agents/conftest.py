@@ -56,5 +56,5 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
     path = tmp_path / "store"
     rolltrace.init("agents", "test", store=path, drain="off", quiet=True)
     yield Traced(path)
-    rolltrace.uninstrument()
+    rolltrace.instruments.uninstrument()
     rolltrace.shutdown()

@@ -40,7 +40,7 @@ def traced(store: Path) -> Iterator[Traced]:
     rolltrace.init("agents", "engines", store=store, drain="off", quiet=True)
     rolltrace.instrument("openai")
     yield Traced(store)
-    rolltrace.uninstrument()
+    rolltrace.instruments.uninstrument()
 
 
 @pytest.fixture(scope="module", params=["sdk", "proxy", "proxy --enrich"])

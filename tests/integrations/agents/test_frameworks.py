@@ -374,7 +374,7 @@ def vendors() -> Iterator[Any]:
     """The processors that the Agents SDK has by itself."""
     every = get_trace_provider()._multi_processor
     yield every
-    assert rolltrace.uninstrument() is None
+    assert rolltrace.instruments.uninstrument() is None
 
 
 def test_nothing_is_sent_to_the_vendor_of_the_agents_sdk(traced: Traced, vendors: Any) -> None:
@@ -382,7 +382,7 @@ def test_nothing_is_sent_to_the_vendor_of_the_agents_sdk(traced: Traced, vendors
     assert [type(each).__name__ for each in before] == ["BatchTraceProcessor"]
     rolltrace.instrument("openai-agents")
     assert [type(each).__module__ for each in vendors._processors] == ["rolltrace.instruments.openai_agents"]
-    rolltrace.uninstrument()
+    rolltrace.instruments.uninstrument()
     assert vendors._processors == before
 
 
@@ -394,7 +394,7 @@ def test_uninstrument_leaves_nothing_behind(traced: Traced, service: Service) ->
     assert BaseTool.run is not runs[0]
     asked = {"model": "openai/fake", "api_base": f"{service.url}/v1", "api_key": "x"}
     litellm.completion(messages=said("hi"), **asked)
-    rolltrace.uninstrument()
+    rolltrace.instruments.uninstrument()
     assert langchain_context._configure_hooks == hooks
     assert (BaseTool.run, BaseTool.arun) == runs
     assert {name: list(getattr(litellm, name)) for name in lists} == lists

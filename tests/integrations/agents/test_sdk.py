@@ -272,7 +272,7 @@ def test_other_requests_are_not_recorded_nor_are_their_attempts(service: Service
 
 
 def test_uninstrument_puts_back_the_very_objects(traced: Traced) -> None:
-    rolltrace.uninstrument()
+    rolltrace.instruments.uninstrument()
     classes = [
         getattr(module, name)
         for module in (openai._base_client, anthropic._base_client)
@@ -282,7 +282,7 @@ def test_uninstrument_puts_back_the_very_objects(traced: Traced) -> None:
     rolltrace.instrument()
     rolltrace.instrument("openai")  # again: nothing is changed twice
     assert [dict(vars(each)) for each in classes] != before
-    rolltrace.uninstrument()
+    rolltrace.instruments.uninstrument()
     assert [dict(vars(each)) for each in classes] == before
     assert "request" in before[0]
 

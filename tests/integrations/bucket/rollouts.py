@@ -42,7 +42,7 @@ def roll_out(step: int, sample: str, rollout: int) -> None:
 
 
 def main(store: str, experiment: str, host: str, seconds: float = 0.0) -> None:
-    rolltrace.init("bucket", experiment, store=store, quiet=True, pass_term="correct")
+    rolltrace.init("bucket", experiment, store=store, quiet=True, limits={"pass_term": "correct"})
     end, done, count = time.monotonic() + seconds, 0, 0
     while done < STEPS or time.monotonic() < end:
         for sample in range(SAMPLES):

@@ -77,7 +77,7 @@ async def rollout(number: int) -> None:
 
 def main() -> None:
     store, project, first, count, *others = sys.argv[1:]
-    rolltrace.init(project, "exp", ["rolltrace", *others[:1]], store=store, segment_bytes="64KiB")
+    rolltrace.init(project, "exp", ["rolltrace", *others[:1]], store=store, limits={"segment_bytes": "64KiB"})
     numbers = range(int(first), int(first) + int(count)) if int(count) else itertools.count(int(first))
     for number in numbers:
         try:

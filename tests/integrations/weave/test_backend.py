@@ -173,7 +173,7 @@ def test_a_payload_over_weaves_limit_comes_through_cut(tmp_path: Path, project: 
     def echo(text: str) -> str:
         return text
 
-    rolltrace.init(project, "e", "rolltrace", store=tmp_path, max_bytes="100MiB")
+    rolltrace.init(project, "e", "rolltrace", store=tmp_path, limits={"max_bytes": "100MiB"})
     with rolltrace.rollout_trace_attr(step=1):
         echo("很长" * 1_000_000)
     rolltrace.shutdown()

@@ -73,7 +73,7 @@ def hang(trajectory_id: str) -> None:
 def main() -> None:
     store, worker, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     backend = os.environ.get("ROLLTRACE_BACKEND", "rolltrace")
-    rolltrace.init(os.environ["PROJECT"], "试验 1", backend, store=store, segment_bytes="64KiB")
+    rolltrace.init(os.environ["PROJECT"], "试验 1", backend, store=store, limits={"segment_bytes": "64KiB"})
     for number in range(count):
         rollout(worker, number)
     if "hang" in sys.argv:

@@ -73,7 +73,7 @@ def record_episode(episode: dict[str, Any], step: int | None, *, validate: bool)
         sample = place.sample_index
         if len(traces) > 1 and sample is not None:
             sample = f"{sample}/{past.name}"
-        number = rolltrace.next_rollout_n(sample, at, validate=validate or place.validate)
+        number = rolltrace.capture.next_rollout_n(sample, at, validate=validate or place.validate)
         tell_trace(past, Coordinates(at, sample, number, validate or place.validate))
 
 

@@ -157,7 +157,7 @@ class TracedEpisode(Env):  # type: ignore[misc]
         rollout.handle.reward(steps + final, terms={"steps": steps, "group": final})
         if final or metrics:
             reward_trace = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
-            rolltrace.backfill([rollout.handle], {rollout.handle.id: reward_trace})
+            rolltrace.capture.backfill([rollout.handle], {rollout.handle.id: reward_trace})
 
     def _begin(self) -> Rollout | None:
         if scope.recorder is None or scope.current.get() is scope.MUTED:

@@ -106,7 +106,7 @@ class Group:
                 rolltrace.score(handle, "traj_idx", index)
             if final or metrics:
                 reward_trace = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
-                rolltrace.backfill([handle], {handle.id: reward_trace})
+                rolltrace.capture.backfill([handle], {handle.id: reward_trace})
         return rewarded
 
 
@@ -115,7 +115,7 @@ def _add_response(rollout: Rollout, parsed: Parsed) -> None:
     if recorder is None or not rollout.handle.traced:
         return
     parts = {"policy_response": parsed.message, "extra": Raw(recorder.snapshot({"termination": parsed.termination}))}
-    rolltrace.backfill([rollout.handle], {rollout.handle.id: encoded_trace(parts)})
+    rolltrace.capture.backfill([rollout.handle], {rollout.handle.id: encoded_trace(parts)})
 
 
 def _why_failed(rollout: Rollout, failure: BaseException | None) -> str:
@@ -124,13 +124,13 @@ def _why_failed(rollout: Rollout, failure: BaseException | None) -> str:
     return "the group failed" if failure is None else f"the group failed: {type(failure).__name__}"
 
 
-def _filter(handle: rolltrace.TrajectoryHandle, why: str) -> None:
+def _filter(handle: rolltrace.capture.TrajectoryHandle, why: str) -> None:
     rolltrace.score(handle, "fate", "filtered", reason=why)
 
 
 def _record_afterwards(
     trajectory: Any, position: GroupPosition, tags: dict[str, Any], version: int | None
-) -> rolltrace.TrajectoryHandle | None:
+) -> rolltrace.capture.TrajectoryHandle | None:
     """Record at once what a recipe with rollouts of its own returns. There are no times, no messages: only tokens."""
     try:
         number = position.next()

@@ -76,7 +76,7 @@ class Rollout:
         policy = getattr(run, "parse_errors", None) or getattr(self.env, "parse_error_policy", None)
         self.may_be_masked = bool(getattr(policy, "mask_error_turns", False))
         """Whether a turn may be left out of training, which is known after its op: metric `parse_error_masked`."""
-        self.handle: rolltrace.TrajectoryHandle = rolltrace.TrajectoryHandle(None)
+        self.handle: rolltrace.capture.TrajectoryHandle = rolltrace.capture.TrajectoryHandle(None)
         self.rollout_n: int | None = None
         self.failure: BaseException | None = None
         self._step: _Step | None = None

@@ -45,7 +45,7 @@ def coordinates_of(rows: Sequence[Mapping[str, Any]], position: BatchPosition) -
         group, number = divmod(at, position.group_size)
         sample = sample_of(row)
         if group not in first_numbers:
-            first_numbers[group] = rolltrace.next_rollout_n(
+            first_numbers[group] = rolltrace.capture.next_rollout_n(
                 sample, position.step, validate=position.validate, count=position.group_size
             )
         coordinates.append(Coordinates(sample, first_numbers[group] + number))

@@ -88,7 +88,7 @@ class Live:
         sample = place.sample_index if self._sample_index is None else self._sample_index
         number = self._rollout_n
         if number is None:
-            number = rolltrace.next_rollout_n(sample, self._step, validate=self._validate)
+            number = rolltrace.capture.next_rollout_n(sample, self._step, validate=self._validate)
         where = Coordinates(self._step, sample, number, self._validate)
         tags = {"task": task.get("key"), "task_data": task.get("data"), **self._tags}
         return ToldTrajectory(

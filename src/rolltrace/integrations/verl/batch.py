@@ -137,7 +137,7 @@ def _decide(batch: Any) -> Decision:
             return Decision(chosen, _numbered(samples), left_out)
         if limit is None or column is None:
             return NOTHING
-        return Decision(rolltrace.choose_samples(batch.non_tensor_batch[column]))
+        return Decision(rolltrace.capture.choose_samples(batch.non_tensor_batch[column]))
     except Exception:
         caught("verl batch")
         return NOTHING

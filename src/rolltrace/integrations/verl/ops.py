@@ -32,7 +32,7 @@ class Rollout:
     """What is known of a rollout before it begins, besides what verl says of it."""
 
     tags: dict[str, Any] = field(default_factory=dict)
-    trajectory: rolltrace.TrajectoryHandle | None = None
+    trajectory: rolltrace.capture.TrajectoryHandle | None = None
     """Its handle, once it has begun."""
     left_out: str | None = None
     """Why the trainer will not train on it, if that is known already."""
