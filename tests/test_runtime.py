@@ -15,7 +15,7 @@ import rolltrace
 from rolltrace import _entry, rollout_trace_attr, rollout_trace_op
 from rolltrace.capture import scope
 from rolltrace.errors import BackendError, ConfigError, StoreError
-from rolltrace.settings import Settings
+from rolltrace.settings import Settings, spread_limits
 
 
 @pytest.fixture
@@ -53,10 +53,12 @@ def test_a_config_that_sets_no_backend_stays_off(tmp_path: Path) -> None:
     assert scope.recorder is None
 
 
-def test_every_setting_is_a_typed_keyword_of_init() -> None:
+def test_every_setting_is_a_typed_keyword_of_init_or_one_of_its_limits() -> None:
     named = inspect.signature(rolltrace.init).parameters
-    settings = {each.name for each in fields(Settings)}
-    assert settings | {"config", "unknown"} == set(named)
+    settings = set(named) - {"config", "limits", "unknown"}
+    limits = {each.name: each.default for each in fields(Settings) if each.name not in settings}
+    assert settings <= {each.name for each in fields(Settings)}
+    assert spread_limits({"limits": limits}) == {"config": None, **limits}
     assert not [name for name in settings if named[name].annotation == "Any" and name != "tokenizer"]
 
 
