@@ -1,7 +1,6 @@
 """Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
 
 from rolltrace.capture import scope
-from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
 from rolltrace.capture.context import context_of, current_context, place_of_context, read_context, use_context
 from rolltrace.capture.environment import TracedEnv, trace_env
@@ -12,7 +11,7 @@ from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.sampling import choose_samples, rank_of, sample_text
-from rolltrace.capture.score import score
+from rolltrace.capture.score import amend_transition, score
 from rolltrace.capture.signature import Call
 from rolltrace.capture.span import Span, write_op_end
 from rolltrace.capture.stream import StreamSpan
