@@ -155,8 +155,11 @@ class FollowedJournal:
             rows.add_row(row)
         self._place_blobs(rows, Place(str(self._meta.get("project")), str(self._meta.get("experiment")), None))
         if self._unreadable:
-            what = "%d records of %s are unreadable, at least in part; see rolltrace doctor"
-            logger.warning(what, self._unreadable, segment.path)
+            logger.warning(
+                "%d records of %s are unreadable, at least in part; see rolltrace doctor",
+                self._unreadable,
+                segment.path,
+            )
         if stretch.end.sequence != self.position.sequence or stretch.is_over:
             self._losses = {}
         self._is_live = stretch.segment.state == "live"
