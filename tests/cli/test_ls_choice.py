@@ -167,3 +167,16 @@ def test_samples_have_a_column_that_sorts_as_numbers(many: Path, capsys: pytest.
         assert main(["sql", query, str(many), "--json"]) == 0
         rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [row["sample_number"] for row in rows] == [*range(12), *range(12)]
+
+
+@pytest.mark.parametrize(("option", "validate"), [("--train", False), ("--validate", True)])
+def test_steps_are_of_training_or_of_validation(
+    option: str, validate: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for is_validation in (False, True):
+        with rolltrace.rollout_trace_attr(1, step=1, validate=is_validation):
+            pass
+    rolltrace.shutdown()
+    assert main(["ls", "--steps", option, "--json", str(tmp_path)]) == 0
+    assert [json.loads(line)["validate"] for line in capsys.readouterr().out.splitlines()] == [validate]

@@ -63,13 +63,13 @@ filters: rolltrace docs filter"""
 def ls(options: Options) -> int:
     wanted = options.filters
     if options.experiments or options.steps:
-        usable = ("project", "experiment", "run", "all_runs") if options.steps else ()
+        usable = ("project", "experiment", "run", "all_runs", "validate") if options.steps else ()
         if options.experiments and (options.rule or options.save):
             options.usage_error("--experiments says nothing of what passed; --steps does")
         if options.order or options.columns or any(wanted[key] is not None for key in wanted if key not in usable):
             options.usage_error(
-                "--steps takes only --project, --experiment, --run and --all-runs, --experiments no filter, both no "
-                "--order and --columns"
+                "--steps takes only --project, --experiment, --run, --all-runs, --train and --validate, --experiments "
+                "no filter, both no --order and --columns"
             )
     if options.columns is not None:
         fields_of(options.columns)  # a wrong name is told at once, and also where nothing is found
@@ -87,7 +87,7 @@ def ls(options: Options) -> int:
         if not len(steps):
             options.tell_of_nothing(steps)
             return 0
-        rows = steps.rows()
+        rows = [row for row in steps.rows() if options.validate in (None, row["validate"])]
         return _show(options, rows, partial(_step_columns, passed=passing.title(rows)), "step", passing.facts(rows))
     return _trajectories(options, store, wanted)
 
