@@ -84,10 +84,10 @@ def test_groups_are_filtered_sorted_and_limited(store: Path, capsys: pytest.Capt
     ("arguments", "message"),
     [
         (["--rollout", "1"], "a group is all rollouts of a sample"),
-        (["--k", "0"], "argument --k: takes numbers of rollouts, such as 1,4,8; not '0'"),
-        (["--k", "a"], "argument --k: takes numbers of rollouts, such as 1,4,8; not 'a'"),
-        (["--limit", "a"], "argument --limit: must be a whole number, 0 or more; not 'a'"),
-        (["--limit", "-1"], "argument --limit: must be a whole number, 0 or more"),
+        (["--k", "0"], "'--k': takes numbers of rollouts, such as 1,4,8; not '0'"),
+        (["--k", "a"], "'--k': takes numbers of rollouts, such as 1,4,8; not 'a'"),
+        (["--limit", "a"], "'--limit': must be a whole number, 0 or more; not 'a'"),
+        (["--limit", "-1"], "'--limit': must be a whole number, 0 or more; not '-1'"),
     ],
 )
 def test_wrong_usage_is_explained(

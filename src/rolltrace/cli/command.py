@@ -125,9 +125,13 @@ class Command(_Page):
 
     def _check_rivals(self, context: click.Context) -> None:
         rivals: dict[str, list[Option]] = {}
+        words = context.meta[WORDS]
         for param in self.params:
             if isinstance(param, Option) and param.rivals:
                 rivals.setdefault(param.rivals, []).append(param)
+            both = [*param.opts, *param.secondary_opts]  # click lets the last of them win
+            if param.secondary_opts and all(name in words for name in both):
+                raise click.UsageError(f"{' and '.join(both)} exclude each other", context)
         for options in rivals.values():
             names = {param.name: param.opts[-1] for param in options}
             given = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]

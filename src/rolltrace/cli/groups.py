@@ -9,7 +9,7 @@ import click
 
 from rolltrace._amounts import counted, duration
 from rolltrace.cli.command import command, option
-from rolltrace.cli.options import COUNT, FILTERS, JSON, PASS, STORE, Options, order, tell_of_older_runs
+from rolltrace.cli.options import FILTERS, JSON, PASS, STORE, Options, order, read_count, tell_of_older_runs
 from rolltrace.cli.output import (
     Column,
     differing_places,
@@ -39,7 +39,7 @@ filters: rolltrace docs filter
 one group: rolltrace diff --step N --sample S"""
 
 
-def _read_counts(context: click.Context, param: click.Parameter, text: str | None) -> list[int] | None:
+def _read_sizes(context: click.Context, param: click.Parameter, text: str | None) -> list[int] | None:
     if text is None:
         return None
     numbers = [each.strip() for each in text.split(",")]
@@ -58,10 +58,10 @@ def _read_counts(context: click.Context, param: click.Parameter, text: str | Non
     option(
         "--limit N",
         f"at most N lines: the last, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
-        type=COUNT,
+        type=read_count,
     ),
     PASS,
-    option("--k K,...", "add a pass@k column for each of these", callback=_read_counts),
+    option("--k K,...", "add a pass@k column for each of these", callback=_read_sizes),
     JSON,
     epilog=_EXAMPLES,
 )

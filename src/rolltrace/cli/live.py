@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rolltrace._address import address_in
 from rolltrace._amounts import counted, duration, number
 from rolltrace.cli.command import command, one_of, option, section
-from rolltrace.cli.options import COUNT, FILTERS, JSON, RULE, STORE, Options
+from rolltrace.cli.options import FILTERS, JSON, RULE, STORE, Options, read_count
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
@@ -58,7 +58,7 @@ _EXAMPLES = """examples:
     ),
     section(
         "with --finished",
-        option("-n N", f"print N finished ones first (default: {_FIRST})", type=COUNT, default=_FIRST),
+        option("-n N", f"print N finished ones first (default: {_FIRST})", type=read_count, default=_FIRST),
         option("--once", "print those, and stop"),
     ),
     JSON,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import ago, counted
 from rolltrace.cli.command import command, one_of, option
-from rolltrace.cli.options import COUNT, FILTERS, JSON, PASS, STORE, Options, order, tell_of_older_runs
+from rolltrace.cli.options import FILTERS, JSON, PASS, STORE, Options, order, read_count, tell_of_older_runs
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
@@ -49,13 +49,13 @@ filters: rolltrace docs filter"""
     FILTERS,
     order("step,-reward"),
     PASS,
-    option("--last N", "only the N newest; --order sorts these", type=COUNT),
+    option("--last N", "only the N newest; --order sorts these", type=read_count),
     option(
         "--limit N",
         f"at most N lines: the newest, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
-        type=COUNT,
+        type=read_count,
     ),
-    option("--offset N", "leave out the N newest lines; with --order, the first N", type=COUNT, default=0),
+    option("--offset N", "leave out the N newest lines; with --order, the first N", type=read_count, default=0),
     option("--columns NAMES", "show these, such as id,reward,tag.difficulty,term.format"),
     JSON,
     epilog=_EXAMPLES,

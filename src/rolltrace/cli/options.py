@@ -31,11 +31,19 @@ if TYPE_CHECKING:
 
 IS_ID = re.compile(r"[0-9a-f]{4,32}")
 """Of a trajectory, or a prefix."""
-COUNT = click.IntRange(min=0)
 _DEFAULT_STORE = "the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)"
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_PLAIN = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG, errno.ENXIO})
 """A file of a store that is a folder, a link, a pipe, or far too large."""
+
+
+def read_count(value: Any) -> int:
+    """Read an option that counts something."""
+    text = str(value)
+    if not (text.isascii() and text.isdigit()):
+        raise click.BadParameter(f"must be a whole number, 0 or more; not {text!r}")
+    return int(text)
+
 
 JSON = option("--json", "print JSON lines")
 YES = option("--yes", "do not ask for confirmation; required without a terminal")
