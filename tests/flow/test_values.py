@@ -149,7 +149,7 @@ def test_images_that_were_kept_are_in_a_shared_page_and_others_stay_text(
 ) -> None:
     (row,) = opened.trajectories(where="sample_index = 'images'").rows()
     page = tmp_path / "page.html"
-    written = command("export", "html", str(store), row["trajectory_id"], "--out", str(page))
+    written = command("export", "html", str(store), row["trajectory_id"], "--output", str(page))
     assert written.code == 0, written.err
     shared = SharedPage(page.read_text())
     (image,) = shared.images.values()

@@ -109,6 +109,9 @@ def _run(words: list[str]) -> int:
         return code
     except click.exceptions.Exit as ended:
         raise SystemExit(ended.exit_code) from None
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return error.exit_code
     except click.UsageError as error:
         error.show()
         raise SystemExit(error.exit_code) from None
