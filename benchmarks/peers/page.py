@@ -54,7 +54,7 @@ after the other, and writes this page.
 - **Until stored**: raw JSON divided by the time from the first op until everything is flushed. With rolltrace a
   `kill -9` loses nothing from the moment a call returns; this is until its drainer, started by the first op, has
   compressed everything.
-- **Disk**: what is in the folder afterwards. (rolltrace keeps up to four empty journal files besides while it runs.)
+- **Disk**: what is in the folder afterwards.
 - **Complete after SIGKILL**: so many of the trajectories that had ended when their process was killed can be read
   whole. The vendor's server, where there is one, lives on. All of it lasts seconds: who sends a batch every five has
   sent little by then, and would lose that much of a long run.
