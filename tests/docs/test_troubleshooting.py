@@ -21,7 +21,7 @@ WITHOUT_TEXT = {
     "query/damage.py": [
         "cannot be read (...): the rows there",
         "what waits there",
-        "MB of journals wait",
+        "MB of journals were not drained",
         "nothing in the store has the",
     ],
 }
