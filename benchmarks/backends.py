@@ -60,7 +60,7 @@ class Sending(Rolltrace):
             rolltrace.init("bench", "backends", self._backends, store=store, drain="process")
             try:
                 yield
-                if rolltrace.stats().losses or rolltrace.stats().faults:
+                if rolltrace.stats().losses or rolltrace.stats().internal_errors:
                     raise RuntimeError(f"rolltrace lost records, the figures are void: {rolltrace.stats()}")
             finally:
                 rolltrace.shutdown()

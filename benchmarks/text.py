@@ -106,7 +106,7 @@ def tracing(store: str | Path, *, token2text: bool) -> Iterator[None]:
         yield
         rolltrace.flush(timeout=600)
         stats = rolltrace.stats()
-        if stats.losses or stats.faults:
+        if stats.losses or stats.internal_errors:
             raise RuntimeError(f"rolltrace lost records, the figures are void: {stats}")
     finally:
         rolltrace.shutdown()

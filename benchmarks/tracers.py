@@ -51,7 +51,7 @@ class Rolltrace:
                 yield
                 # A tracer that drops records is measured doing nothing.
                 stats = rolltrace.stats()
-                if stats.losses or stats.faults:
+                if stats.losses or stats.internal_errors:
                     raise RuntimeError(f"rolltrace lost records, the figures are void: {stats}")
             finally:
                 rolltrace.shutdown()

@@ -1,4 +1,4 @@
-"""Every test starts with tracing off, no settings in the environment, and our own faults raised."""
+"""Every test starts with tracing off, no settings in the environment, and internal errors raised."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _environment() -> Iterator[None]:
 def _off_afterwards() -> Iterator[None]:
     yield
     rolltrace.shutdown()
-    _guard.faults.clear()
+    _guard.internal_errors.clear()
     _announce.warned.clear()
 
 
@@ -83,7 +83,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture
 def lenient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own faults are caught and counted, as they are in production."""
+    """Internal errors are caught and counted, as they are in production."""
     monkeypatch.delenv("ROLLTRACE_STRICT")
 
 

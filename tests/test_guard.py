@@ -1,4 +1,4 @@
-"""Our own faults: caught, counted, logged once; the rollout goes on."""
+"""Internal errors: caught, counted, logged once; the rollout goes on."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ def broken(value: Any) -> Any:
 def test_a_broken_choice_of_inputs_costs_the_inputs_only(lenient: None, traced: Recording) -> None:
     assert rollout_trace_op(inputs=broken)(lambda x: x + 1)(1) == 2
     assert (traced.op.inputs, traced.op.outputs, traced.op.status) == (None, 2, "ok")
-    assert _guard.faults == {"op input: Fault": 1}
+    assert _guard.internal_errors == {"op input: Fault": 1}
 
 
 def test_a_broken_choice_of_outputs_costs_the_outputs_only(lenient: None, traced: Recording) -> None:
     assert rollout_trace_op(outputs=broken)(lambda x: x + 1)(1) == 2
     assert (traced.op.inputs, traced.op.outputs, traced.op.status) == ({"x": 1}, None, "ok")
-    assert _guard.faults == {"op output: Fault": 1}
+    assert _guard.internal_errors == {"op output: Fault": 1}
 
 
 def test_a_broken_choice_of_items_costs_the_items_only(lenient: None, traced: Recording) -> None:
@@ -45,7 +45,7 @@ def test_a_broken_choice_of_items_costs_the_items_only(lenient: None, traced: Re
 
     assert list(stream()) == [1]
     assert traced.op.status == "ok"
-    assert _guard.faults == {"op item: Fault": 1, "op output: Fault": 1}
+    assert _guard.internal_errors == {"op item: Fault": 1, "op output: Fault": 1}
 
 
 def walk_everything() -> list[Any]:
@@ -88,7 +88,7 @@ def test_a_broken_sink_never_reaches_the_caller(lenient: None) -> None:
     with recording(sink=BrokenSink()):
         assert walk_everything() == [1, 2, 3, 4]
         assert scope.current.get() is None
-    assert set(_guard.faults) >= {"op start: OSError"}
+    assert set(_guard.internal_errors) >= {"op start: OSError"}
 
 
 def test_a_broken_snapshot_never_reaches_the_caller(lenient: None) -> None:
@@ -113,12 +113,12 @@ def test_a_broken_part_of_the_recorder_never_reaches_the_caller(lenient: None, p
 def test_a_transition_that_cannot_be_made_is_a_fault_not_an_exception(lenient: None, traced: Recording) -> None:
     with rollout_trace_attr() as trajectory:
         trajectory.transition(lambda: broken(1))
-    assert _guard.faults == {"transition: Fault": 1}
+    assert _guard.internal_errors == {"transition: Fault": 1}
 
 
 def test_faults_are_in_the_stats(lenient: None, traced: Recording) -> None:
     rollout_trace_op(inputs=broken)(lambda: 1)()
-    assert rolltrace.stats().faults == {"op input: Fault": 1}
+    assert rolltrace.stats().internal_errors == {"op input: Fault": 1}
 
 
 def test_a_fault_is_logged_once_per_kind(lenient: None, traced: Recording, caplog: pytest.LogCaptureFixture) -> None:
@@ -128,7 +128,7 @@ def test_a_fault_is_logged_once_per_kind(lenient: None, traced: Recording, caplo
     assert [each.levelno for each in said] == [logging.ERROR] * 2
     assert "op input: Fault" in said[0].getMessage()
     assert said[0].exc_info is not None
-    assert _guard.faults == {"op input: Fault": 3, "op output: Fault": 3}
+    assert _guard.internal_errors == {"op input: Fault": 3, "op output: Fault": 3}
 
 
 def test_shutdown_sums_the_faults_up(lenient: None, traced: Recording, caplog: pytest.LogCaptureFixture) -> None:

@@ -87,7 +87,7 @@ def test_a_program_that_records_nothing_does_not_say_that_it_does(tmp_path: Path
 def test_init_turns_tracing_on_and_shutdown_off(on: Path) -> None:
     rollout_trace_op(lambda: 1)()
     made = rolltrace.stats()
-    assert (made.records, made.losses, made.lost, made.cuts, made.faults) == (2, {}, 0, 0, {})
+    assert (made.records, made.losses, made.lost, made.cuts, made.internal_errors) == (2, {}, 0, 0, {})
     assert made.bytes > 0
     assert list(on.rglob("*.seg"))
     rolltrace.shutdown()

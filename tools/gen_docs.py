@@ -33,7 +33,7 @@ Each setting can be given in three ways. The first that is there wins:
 3. as an environment variable, which worker processes inherit
 
 With `ROLLTRACE_BACKEND` set, a program is traced without a call of `init`; an `init` in the program takes its place.
-Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its own faults instead of
+Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its internal errors instead of
 counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the viewer runs, for
 [links in other tools' pages](../howto/view.md#in-other-tools-pages), `ROLLTRACE_PROXY` where
 [`rolltrace proxy`](../howto/proxy.md) does, for `rolltrace.proxied_env`. `ROLLTRACE_STORE_TIMEOUT` is how many seconds

@@ -86,8 +86,8 @@ def init_from_environment() -> None:
         return
     try:
         _runtime.activate(Settings.gather({}), from_environment=True)
-    except RolltraceError as fault:
-        _guard.logger.error("tracing stays off: the environment has a wrong setting: %s", fault)
+    except RolltraceError as error:
+        _guard.logger.error("tracing stays off: the environment has a wrong setting: %s", error)
 
 
 def open(store: str | os.PathLike[str] | None = None) -> Store:

@@ -1,4 +1,4 @@
-"""The one place where rolltrace's own faults end.
+"""The one place where internal errors are caught and counted.
 
 Code that runs inside a traced call wraps its own work, never the user's, like this:
 
@@ -7,7 +7,7 @@ Code that runs inside a traced call wraps its own work, never the user's, like t
     except Exception:
         caught("op start")
 
-The fault is counted, the first of each kind is logged with its traceback, and the rollout goes on.
+An error is counted, the first of each kind is logged with its traceback, and the rollout goes on.
 An argument of the user's that makes no sense goes to `misused`.
 `ROLLTRACE_STRICT=1` raises either instead, which is how the test suite runs. Exceptions that are not
 `Exception` (KeyboardInterrupt, CancelledError) are the user's and pass through, and so does what a signal
@@ -32,45 +32,45 @@ logger = logging.getLogger("rolltrace")
 OURS = os.path.dirname(__file__) + os.sep
 """How the file names of rolltrace's own code begin."""
 
-faults: Counter[str] = Counter()
-"""How often each kind of fault was caught in this process: 'where: ExceptionType' -> count."""
+internal_errors: Counter[str] = Counter()
+"""How often each kind of error was caught in this process: 'where: ExceptionType' -> count."""
 
 
 def caught(where: str) -> None:
-    """Handle the exception now being handled: count it, log the first of its kind, or raise if strict."""
+    """Handle the current exception: count it, log the first of its kind, or raise if strict."""
     pass_on_signals()
-    kind, fault, _ = sys.exc_info()
+    kind, error, _ = sys.exc_info()
     if kind is None or strict():
         raise
     label = f"{where}: {kind.__name__}"
-    faults[label] += 1
-    if faults[label] == 1 and isinstance(fault, ConfigError):
-        logger.error("%s. Further ones of this kind are only counted.", fault)
-    elif faults[label] == 1:
+    internal_errors[label] += 1
+    if internal_errors[label] == 1 and isinstance(error, ConfigError):
+        logger.error("%s. Further ones of this kind are only counted.", error)
+    elif internal_errors[label] == 1:
         logger.error(
             "internal error in rolltrace (%s: %s); the rollout goes on, this record may be incomplete. "
             "Further errors of this kind are only counted.",
             label,
-            fault,
-            exc_info=fault,
+            error,
+            exc_info=error,
         )
 
 
 def misused(*, stacklevel: int) -> None:
-    """Handle the `ConfigError` now being handled: an argument that makes no sense, given inside a rollout.
+    """Handle the current `ConfigError`: an argument that makes no sense, given inside a rollout.
 
-    Whoever wrote the call is told by a warning that names its line; the rollout goes on, unless strict. It is no fault
-    of ours: the caller counts what was not recorded as a loss.
+    A warning names the line of the call; the rollout goes on, unless strict. This is not an internal error of
+    rolltrace: the caller counts what was not recorded as a loss.
     """
     pass_on_signals()
-    fault = sys.exc_info()[1]
-    if fault is None or strict():
+    error = sys.exc_info()[1]
+    if error is None or strict():
         raise
-    warnings.warn(f"{fault} (not recorded; counted: rolltrace stats)", stacklevel=stacklevel + 1)
+    warnings.warn(f"{error} (not recorded; counted: rolltrace stats)", stacklevel=stacklevel + 1)
 
 
 def pass_on_signals() -> None:
-    """Raise the exception now being handled if a signal handler of the user's raised it."""
+    """Raise the current exception if a signal handler of the user's raised it."""
     if _from_signal_handler(sys.exc_info()[2]):
         raise
 
@@ -101,6 +101,6 @@ def strict() -> bool:
 
 
 def report() -> None:
-    """Log the sum of all faults, once, at shutdown."""
-    if faults:
-        logger.warning("internal errors in rolltrace: %s", dict(faults))
+    """Log how many internal errors there were, once, at shutdown."""
+    if internal_errors:
+        logger.warning("internal errors in rolltrace: %s", dict(internal_errors))

@@ -44,8 +44,8 @@ class Stats:
     """Records that were not saved: reason -> step ('' for none) -> how many."""
     cuts: int = 0
     """Values cut by a limit; what was kept is marked."""
-    faults: dict[str, int] = field(default_factory=dict)
-    """Faults of rolltrace itself, by kind."""
+    internal_errors: dict[str, int] = field(default_factory=dict)
+    """Internal errors of rolltrace, by kind."""
 
     @property
     def lost(self) -> int:
@@ -209,16 +209,16 @@ def _close(runtime: Runtime) -> None:
 def stats() -> Stats:
     """What this process has recorded and lost since `init`; after `shutdown`, what it had by then."""
     if _active is None and _last_stats is not None:
-        return replace(_last_stats, faults=dict(_guard.faults))
+        return replace(_last_stats, internal_errors=dict(_guard.internal_errors))
     return stats_of(_active)
 
 
 def stats_of(runtime: Runtime | None) -> Stats:
     if runtime is None or runtime.recorder is None:
-        return Stats(faults=dict(_guard.faults))
+        return Stats(internal_errors=dict(_guard.internal_errors))
     sink = runtime.recorder.sink
     losses = {reason: dict(steps) for reason, steps in sink.losses.items()}
-    return Stats(sink.records, sink.bytes, losses, runtime.recorder.cuts, dict(_guard.faults))
+    return Stats(sink.records, sink.bytes, losses, runtime.recorder.cuts, dict(_guard.internal_errors))
 
 
 def active() -> Runtime | None:

@@ -151,14 +151,14 @@ CHECK_FAILED = Flag(
     "check_failed",
     "a check, built in or a plug-in, raised an exception; the other checks were run",
     "for a plug-in that cannot be loaded: `rolltrace doctor` shows that",
-    {"check": "which check", "error": "type and message of the fault"},
+    {"check": "which check", "error": "type and message of the exception"},
 )
 UNREADABLE = Flag(
     "unreadable",
     "a record, or some of it, could not be made a row: what is known of it is shown, the rest was kept aside",
     "for bytes that are damaged: those are counted as `losses` with the reason `damaged`",
     {
-        "error": "the type of the fault; left out if only some columns are concerned",
+        "error": "the type of the exception; left out if only some columns are concerned",
         "columns": "the columns whose value does not fit",
         "file": "the record, in the folder `unreadable` of the store: NAME.msgpack, if there was room",
     },

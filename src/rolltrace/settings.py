@@ -344,8 +344,8 @@ def read_config(config: object) -> dict[str, Any]:
         return _read_sections(config)
     except ConfigError:
         raise
-    except Exception as fault:  # OmegaConf's own, such as an interpolation that leads nowhere
-        raise ConfigError(f"the config cannot be read: {fault}") from fault
+    except Exception as error:  # OmegaConf's own, such as an interpolation that leads nowhere
+        raise ConfigError(f"the config cannot be read: {error}") from error
 
 
 def _read_sections(config: object) -> dict[str, Any]:

@@ -244,7 +244,7 @@ def test_a_state_that_cannot_be_had_costs_only_itself(lenient: None, traced: Rec
         env.reset()
         assert env.step(dict(REPLY))[1] == 1.0
     assert steps(traced)[0]["prompt"] == FIRST
-    assert _guard.faults == {"trace_env state: AttributeError": 1}
+    assert _guard.internal_errors == {"trace_env state: AttributeError": 1}
 
 
 def test_a_fault_of_ours_never_reaches_the_rollout(lenient: None, traced: Recording) -> None:
@@ -256,7 +256,7 @@ def test_a_fault_of_ours_never_reaches_the_rollout(lenient: None, traced: Record
         traced.recorder.snapshot = fail  # type: ignore[method-assign]
         assert env.reset()[0] is env.messages
         assert env.step(dict(REPLY))[1] == 1.0
-    assert _guard.faults["trace_env: OSError"] == 2
+    assert _guard.internal_errors["trace_env: OSError"] == 2
 
 
 def test_while_off_calls_are_only_passed_on() -> None:

@@ -88,7 +88,7 @@ def test_one_that_fails_costs_its_field_only(monkeypatch: pytest.MonkeyPatch, na
         assert env.step([7])[1] == 1.0
     (step,) = steps(traced)
     assert (step["prompt"], step["policy_response"], step["reward"]) == ([1, 2, 3], [7], 1.0)
-    assert _guard.faults == {f"trace_env {name}: KeyError": 1}
+    assert _guard.internal_errors == {f"trace_env {name}: KeyError": 1}
 
 
 def test_one_that_gives_nothing_leaves_what_the_environment_says(traced: Recording) -> None:

@@ -31,9 +31,9 @@ def test_off_it_is_zero() -> None:
 
 
 def test_old_steps_are_forgotten(traced: Recording) -> None:
-    for step in range(numbering._MOST_STEPS + 1):
+    for step in range(numbering._MAX_STEPS + 1):
         next_rollout_n(7, step)
-    assert next_rollout_n(7, numbering._MOST_STEPS) == 1
+    assert next_rollout_n(7, numbering._MAX_STEPS) == 1
     assert next_rollout_n(7, 0) == 0
 
 
@@ -41,7 +41,7 @@ def test_a_step_that_makes_no_sense_costs_nothing_but_the_number(monkeypatch: py
     monkeypatch.delenv("ROLLTRACE_STRICT", raising=False)
     with recording():
         assert next_rollout_n(7, "first") == 0  # type: ignore[arg-type]
-    assert sum(_guard.faults.values()) == 1
+    assert sum(_guard.internal_errors.values()) == 1
 
 
 def test_a_forked_child_goes_on(traced: Recording) -> None:

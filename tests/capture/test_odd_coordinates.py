@@ -35,7 +35,7 @@ def test_a_number_that_does_not_fit_costs_only_itself(traced: Recording, name: s
     (trajectory,) = traced.trajectories
     assert getattr(trajectory.coordinates, name) is None
     assert trajectory.coordinates.sample_index == 7
-    assert _guard.faults == {f"rollout_trace_attr {name}: ConfigError": 1}
+    assert _guard.internal_errors == {f"rollout_trace_attr {name}: ConfigError": 1}
 
 
 class Shy:

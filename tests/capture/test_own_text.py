@@ -119,7 +119,7 @@ def test_lone_surrogates_are_written_out(on: Recording) -> None:
 def test_when_too_much_waits_texts_are_given_up_and_the_rollout_goes_on(
     on: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_text, "_MOST_WAITING_BYTES", 1000)
+    monkeypatch.setattr(own_text, "_MAX_WAITING_BYTES", 1000)
     tokenizer = Letters()
     tokenizer.gate.clear()
     agent = Agent(tokenizer)

@@ -202,7 +202,7 @@ MALFORMED = [
 def test_a_malformed_context_is_a_counted_fault(traced: Recording, lenient: None, text: Any) -> None:
     with use_context(text):
         step()
-    assert (traced.op.coordinates, _guard.faults) == (Coordinates(), {"use_context: ContextError": 1})
+    assert (traced.op.coordinates, _guard.internal_errors) == (Coordinates(), {"use_context: ContextError": 1})
 
 
 @pytest.mark.parametrize("text", MALFORMED)

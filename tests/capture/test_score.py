@@ -68,7 +68,7 @@ def test_a_call_that_makes_no_sense_warns_at_its_line_and_is_counted(lenient: No
     ):
         rolltrace.score(*arguments)
     assert {each.filename for each in warned} == {__file__}
-    assert _guard.faults == {}
+    assert _guard.internal_errors == {}
     assert sink.losses == {"refused_score": {"": 1}}
     assert traced.events == []
 

@@ -169,7 +169,7 @@ def test_a_step_whose_trace_cannot_be_made_keeps_its_numbers(lenient: None, trac
     with rollout_trace_attr() as trajectory:
         trajectory.transition(fail, reward=0.5)
     assert said(traced) == [{"trace": None, "reward": 0.5}]
-    assert _guard.faults == {"transition: KeyError": 1}
+    assert _guard.internal_errors == {"transition: KeyError": 1}
 
 
 def test_limits_cut_the_values_and_never_the_step(traced: Recording) -> None:

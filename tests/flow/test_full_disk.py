@@ -32,7 +32,7 @@ for number in range(400):
     with rolltrace.rollout_trace_attr(step=number // 100, sample_index=number):
         assert op(number, "x" * 20_000) == number
 stats = rolltrace.stats()
-print(json.dumps({"records": stats.records, "losses": stats.losses, "faults": stats.faults}))
+print(json.dumps({"records": stats.records, "losses": stats.losses, "internal_errors": stats.internal_errors}))
 sys.stdout.flush()
 os._exit(0)
 """
@@ -72,7 +72,7 @@ def assert_all_is_accounted_for(store: Path, told: dict[str, object]) -> None:
     assert isinstance(losses, dict)
     assert set(losses) == {"disk_full"}
     assert sum(losses["disk_full"].values()) + len(entries) == 4 * 400  # two records an op, two a trajectory
-    assert told["faults"] == {}
+    assert told["internal_errors"] == {}
     on_disk = SegmentReader.open(journal_files(store)[-1]).losses
     assert on_disk == losses, "a reader sees the losses though the process never said goodbye"
 
@@ -89,7 +89,7 @@ def test_a_file_size_limit_is_counted_and_does_not_kill(tmp_path: Path) -> None:
     losses = told["losses"]
     assert isinstance(losses, dict)
     assert losses["disk_full"]
-    assert told["faults"] == {}
+    assert told["internal_errors"] == {}
 
 
 def test_a_store_without_permission_is_a_clear_error_at_init() -> None:

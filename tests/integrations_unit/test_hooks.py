@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace._guard import faults
+from rolltrace._guard import internal_errors
 from rolltrace.integrations.seams import Hook, Steps, hook, hook_subclasses, hooked
 from rolltrace.testing import Recording
 
@@ -94,9 +94,9 @@ def test_a_hook_that_fails_costs_what_it_is_for_and_nothing_else(
         yield
         raise KeyError("after")
 
-    before = sum(faults.values())
+    before = sum(internal_errors.values())
     assert around(fail)(6, 3) == 2
-    assert sum(faults.values()) == before + 1
+    assert sum(internal_errors.values()) == before + 1
 
 
 def test_without_tracing_a_hook_is_not_asked_unless_it_is_always() -> None:

@@ -227,7 +227,7 @@ def test_a_plugin_that_fails_costs_its_own_look_only(
     assert (2, "many_searches") in found
     assert ("before_the_fault" in str(found)) == (name == "broken"), "what it said before counts"
     assert len(caplog.records) == 1
-    assert _guard.faults[f"plug-in check {name}"] == 3
+    assert _guard.internal_errors[f"plug-in check {name}"] == 3
     assert main(["doctor", str(store), "--json"]) == 1
     problem = next(line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["level"] == "problem")
     assert problem["check"] == "checks"

@@ -20,8 +20,8 @@ def _load_the_other() -> None:
     ours = sys.modules.pop("sitecustomize", None)
     try:
         __import__("sitecustomize")
-    except ImportError as fault:
-        if getattr(fault, "name", None) != "sitecustomize":
+    except ImportError as error:
+        if getattr(error, "name", None) != "sitecustomize":
             raise
     finally:
         if ours is not None:

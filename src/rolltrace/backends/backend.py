@@ -34,8 +34,8 @@ def convert_each(
     for trajectory in trajectories:
         try:
             converted = convert(trajectory)
-        except Exception as fault:
-            refused[trajectory.trajectory_id] = f"cannot be converted: {type(fault).__name__}: {fault}"[
+        except Exception as error:
+            refused[trajectory.trajectory_id] = f"cannot be converted: {type(error).__name__}: {error}"[
                 :_MAX_REASON_CHARS
             ]
             continue
@@ -79,9 +79,9 @@ def deliver(
 def _deliver_batch(batch: Sequence[Piece], post: Callable[[list[Any]], None]) -> dict[str, str]:
     try:
         post([piece.body for piece in batch])
-    except RefusedRequest as fault:
+    except RefusedRequest as error:
         if len(batch) == 1:
-            return {batch[0].trajectory_id: str(fault)}
+            return {batch[0].trajectory_id: str(error)}
         half = len(batch) // 2
         return _deliver_batch(batch[:half], post) | _deliver_batch(batch[half:], post)
     return {}

@@ -17,7 +17,7 @@ from typing import Any
 
 from rolltrace.errors import BackendError, OutageError
 
-_LONGEST_TEXT = 500
+_MAX_TEXT_LENGTH = 500
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -61,17 +61,17 @@ class HttpClient:
         except urllib.error.HTTPError as answer:
             with answer:
                 raise ErrorAnswer(url, answer) from None
-        except ssl.SSLCertVerificationError as fault:
-            raise self._untrusted(url, fault) from fault
-        except urllib.error.URLError as fault:
-            if isinstance(fault.reason, ssl.SSLCertVerificationError):
-                raise self._untrusted(url, fault.reason) from fault
-            raise OutageError(f"{url} cannot be reached: {fault.reason}") from fault
-        except (OSError, http.client.HTTPException) as fault:
-            raise OutageError(f"{url} closed the connection: {type(fault).__name__}: {fault}") from fault
+        except ssl.SSLCertVerificationError as error:
+            raise self._untrusted(url, error) from error
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ssl.SSLCertVerificationError):
+                raise self._untrusted(url, error.reason) from error
+            raise OutageError(f"{url} cannot be reached: {error.reason}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise OutageError(f"{url} closed the connection: {type(error).__name__}: {error}") from error
 
-    def _untrusted(self, url: str, fault: Exception) -> BackendError:
-        return BackendError(f"{url}: {fault}; set {self._certificate_setting}")
+    def _untrusted(self, url: str, error: Exception) -> BackendError:
+        return BackendError(f"{url}: {error}; set {self._certificate_setting}")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -86,7 +86,7 @@ def _text(answer: urllib.error.HTTPError) -> str:
         text = answer.read(2000).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return ""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:_LONGEST_TEXT]
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:_MAX_TEXT_LENGTH]
 
 
 def _retry_after(text: str | None) -> float | None:

@@ -25,7 +25,7 @@ KEY = "rollout_trace"
 """What the traces are called in Trackio."""
 _KINDS = {"llm": "generation", "aux_llm": "generation", "tool": "tool"}
 _DEEPEST = 100
-_LONGEST_DECIMAL = 4096
+_MAX_DECIMAL_LENGTH = 4096
 """Bits of an integer that Python writes as decimals, whatever its settings."""
 
 Run = tuple[str, str]
@@ -67,8 +67,8 @@ def _write(project: str, experiment: str, traces: list[tuple[Trajectory, dict[st
     trajectories = [each for each, _ in traces]
     try:
         SQLiteStorage.validate_project_name(project)
-    except ValueError as fault:
-        raise BackendError(f"Trackio does not accept this project name: {fault}") from fault
+    except ValueError as error:
+        raise BackendError(f"Trackio does not accept this project name: {error}") from error
     SQLiteStorage.init_db(project)
     run_id = _make_room(project, experiment, [each.trajectory_id for each in trajectories])
     SQLiteStorage.bulk_log(
@@ -182,5 +182,5 @@ def _safe(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [_safe(item, depth + 1) for item in value]
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        return str(value) if value.bit_length() < _LONGEST_DECIMAL else hex(value)
+        return str(value) if value.bit_length() < _MAX_DECIMAL_LENGTH else hex(value)
     return value

@@ -22,7 +22,7 @@ Which = TrajectoryHandle | str
 Trace = RolloutTrace | Mapping[str, Any]
 MadeTrace = Trace | Callable[[], Trace]
 _ID = re.compile(r"[0-9a-f]{32}")
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 def backfill(
@@ -121,8 +121,8 @@ def _check(what: str, ids: list[str], named_ids: list[str]) -> None:
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _pair(place: str, item: Any) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ from rolltrace.settings import Settings
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0([01])(?:;(\{.*\}))?", re.DOTALL)
 _NO_TRAJECTORY = "0" * 32
 _NO_OP = "0" * 16
-_LONGEST_RUN = 200
+_MAX_RUN_LENGTH = 200
 _has_warned = False
 
 
@@ -126,7 +126,7 @@ class _Context:
         self.op_id = int(op_id, 16)
         self.is_muted = sampled == "0"
         self.settings: dict[str, Any] = where.get("settings") or {}
-        self.run = clean_text(str(where.get("run") or self.settings.get("run") or ""))[:_LONGEST_RUN]
+        self.run = clean_text(str(where.get("run") or self.settings.get("run") or ""))[:_MAX_RUN_LENGTH]
         self.is_group = bool(where.get("is_group", False))
         self.coordinates = Coordinates(
             step=whole(where.get("step")),

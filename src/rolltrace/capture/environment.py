@@ -48,8 +48,8 @@ def trace_env(
     `rollout_trace_attr(trace=False)`, calls are only passed on.
 
     The functions say what to record where the environment's own values are not what people want to read: tokens, say.
-    They are called only when tracing is on, and what they give is kept as it is then; one that raises is counted as a
-    fault, and the step is recorded as without it.
+    They are called only when tracing is on, and what they give is kept as it is then; one that raises is counted as an
+    internal error, and the step is recorded without what it would have said.
 
     Args:
         env: The environment.

@@ -12,12 +12,12 @@ from types import TracebackType
 from rolltrace._guard import caught, pass_on_signals
 from rolltrace.record import Error, Status, clean_text
 
-_MOST_FRAMES = 40
-_MOST_CAUSES = 4
-_MOST_MEMBERS = 8
+_MAX_FRAMES = 40
+_MAX_CAUSES = 4
+_MAX_MEMBERS = 8
 _DEEPEST_GROUP = 3
-_LONGEST_MESSAGE = 8192
-_LONGEST_LINE = 500
+_MAX_MESSAGE_LENGTH = 8192
+_MAX_LINE_LENGTH = 500
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
 """By name, so that trio's and anyio's are known without importing them."""
 
@@ -46,11 +46,11 @@ def _type_of(failure: BaseException) -> str:
 def _message_of(failure: BaseException) -> str:
     try:
         text = str(failure)
-        cut = f"... ({len(text)} characters)" if len(text) > _LONGEST_MESSAGE else ""
-        return clean_text(text[:_LONGEST_MESSAGE]) + cut
-    except Exception as fault:
+        cut = f"... ({len(text)} characters)" if len(text) > _MAX_MESSAGE_LENGTH else ""
+        return clean_text(text[:_MAX_MESSAGE_LENGTH]) + cut
+    except Exception as error:
         pass_on_signals()
-        return f"<its message could not be made: {type(fault).__name__}>"
+        return f"<its message could not be made: {type(error).__name__}>"
 
 
 def _format(failure: BaseException, depth: int = 0) -> list[str]:
@@ -58,7 +58,7 @@ def _format(failure: BaseException, depth: int = 0) -> list[str]:
     seen: set[int] = set()
     link: BaseException | None = failure
     word = ""
-    while link is not None and id(link) not in seen and len(seen) < _MOST_CAUSES:
+    while link is not None and id(link) not in seen and len(seen) < _MAX_CAUSES:
         seen.add(id(link))
         frames = _frames(link.__traceback__)
         parts[:0] = [*frames, f"{_type_of(link)}: {_message_of(link)}\n", *_members(link, depth), word]
@@ -77,7 +77,7 @@ def _members(failure: BaseException, depth: int) -> list[str]:
     if not isinstance(members, tuple) or depth >= _DEEPEST_GROUP:
         return []
     lines: list[str] = []
-    for number, member in enumerate(members[:_MOST_MEMBERS], 1):
+    for number, member in enumerate(members[:_MAX_MEMBERS], 1):
         if isinstance(member, BaseException):
             lines.append(f"  Member {number} of {len(members)}:\n")
             lines += ["  " + line.replace("\n", "\n  ").rstrip(" ") for line in _format(member, depth + 1)]
@@ -90,14 +90,14 @@ def _frames(tb: TracebackType | None) -> list[str]:
         code = tb.tb_frame.f_code
         if not code.co_filename.startswith(_OURS):
             source = linecache.getline(code.co_filename, tb.tb_lineno or 0, tb.tb_frame.f_globals).strip()[
-                :_LONGEST_LINE
+                :_MAX_LINE_LENGTH
             ]
             place = f'  File "{code.co_filename}", line {tb.tb_lineno}, in {code.co_name}\n'
             lines.append(place + (f"    {source}\n" if source else ""))
         tb = tb.tb_next
-    if len(lines) > _MOST_FRAMES:
-        half = _MOST_FRAMES // 2
-        lines[half:-half] = [f"  ... {len(lines) - _MOST_FRAMES} more ...\n"]
+    if len(lines) > _MAX_FRAMES:
+        half = _MAX_FRAMES // 2
+        lines[half:-half] = [f"  ... {len(lines) - _MAX_FRAMES} more ...\n"]
     return lines
 
 

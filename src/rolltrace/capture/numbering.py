@@ -15,7 +15,7 @@ from rolltrace.capture import scope
 from rolltrace.capture.sampling import sample_text
 from rolltrace.record import SampleIndex, whole
 
-_MOST_STEPS = 256
+_MAX_STEPS = 256
 """Training and validation of one step are two. Numbers of a step that comes back after so many others begin at 0."""
 
 
@@ -57,7 +57,7 @@ class RolloutNumbers:
         with self._lock:
             samples = self._steps.setdefault((step, validate), {})
             self._steps.move_to_end((step, validate))
-            if len(self._steps) > _MOST_STEPS:
+            if len(self._steps) > _MAX_STEPS:
                 self._steps.popitem(last=False)
             first = samples.get(sample, 0)
             samples[sample] = first + count

@@ -31,7 +31,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 """Our word -> the names that results have for it, the best first."""
 _ALL_NAMES = tuple(name for names in _NAMES.values() for name in names)
 _ABSENT = object()
-_MOST_FIELDS = 10_000
+_MAX_FIELDS = 10_000
 _OF_A_STEP = ("reward", "episode_done", "terminated", "truncated", "stop_reason")
 """One of these makes it a result and no observation that happens to be a dict."""
 _TUPLES = {
@@ -99,7 +99,7 @@ def _understood(fields: dict[str, Any]) -> Outcome:
     values = {word: _take(fields, word) for word in _NAMES}
     info = values["logs"]
     if isinstance(info, Mapping) and info and not has_logs:  # gymnasium has one place for all that is no number
-        info = values["logs"] = dict(islice(info.items(), _MOST_FIELDS))
+        info = values["logs"] = dict(islice(info.items(), _MAX_FIELDS))
         for word in ("stop_reason", "metrics", "reward_data"):
             if values[word] is None:
                 values[word] = _take(info, word)
@@ -129,7 +129,7 @@ def _take(fields: dict[str, Any], word: str) -> Any:
 def _stop_reason(values: dict[str, Any]) -> str | None:
     metrics = values["metrics"]
     if isinstance(metrics, Mapping):
-        for name, value in islice(metrics.items(), _MOST_FIELDS):
+        for name, value in islice(metrics.items(), _MAX_FIELDS):
             if isinstance(name, str) and name.startswith(_STOP_METRIC) and _true(value):
                 return name[len(_STOP_METRIC) :]
         if values["episode_done"] is None or _true(values["episode_done"]):
@@ -153,7 +153,7 @@ def _fields(result: Any) -> dict[str, Any]:
     """The fields of a dict or object, and those of our names that it computes; empty if it has none."""
     kind: Any = type(result)
     if isinstance(result, Mapping):
-        first = islice(iter(result), _MOST_FIELDS)  # it may never end
+        first = islice(iter(result), _MAX_FIELDS)  # it may never end
         return {name: result[name] for name in first if isinstance(name, str)}
     names: Iterable[str] = ()
     if dataclasses.is_dataclass(kind):

@@ -32,9 +32,9 @@ QUEUE_FULL = "text_queue"
 """The reason for which a text that was given up counts as lost."""
 FAILED = "text_failed"
 """The same for one that the tokenizer could not decode."""
-_MOST_WAITING_BYTES = 64 << 20
-_MOST_TOKENS_REMEMBERED = 2_000_000
-_MOST_TOKENIZERS = 16
+_MAX_WAITING_BYTES = 64 << 20
+_MAX_TOKENS_REMEMBERED = 2_000_000
+_MAX_TOKENIZERS = 16
 _ID_NAMES = tuple(name.encode() for column in ("prompt_ids", "response_ids") for name in TOKEN_NAMES[column])
 
 
@@ -64,7 +64,7 @@ class OwnTexts:
         self._lock = threading.RLock()  # a signal handler may trace while this thread holds it
         self._bytes_in = self._bytes_out = 0
         self._thread: threading.Thread | None = None
-        self._growing: Growing[list[int]] = Growing(_MOST_TOKENS_REMEMBERED, common_prefix)
+        self._growing: Growing[list[int]] = Growing(_MAX_TOKENS_REMEMBERED, common_prefix)
         self._pieces: dict[int, tuple[Decode, Pieces]] = {}
         self._warned: set[str] = set()
 
@@ -76,7 +76,7 @@ class OwnTexts:
         """Decode the tokens of an op some time soon. Called by the op; never waits."""
         size = job.size_bytes
         with self._lock:
-            full = self._bytes_in - self._bytes_out + size > _MOST_WAITING_BYTES
+            full = self._bytes_in - self._bytes_out + size > _MAX_WAITING_BYTES
             if not full:
                 self._bytes_in += size
                 self._waiting.put(job)
@@ -144,8 +144,8 @@ class OwnTexts:
         pieces = self._pieces_of(job.decode)
         try:
             decoded = self._growing.grow((pieces, job.trajectory.trace_id), ids, pieces.rest)
-        except Exception as fault:  # of the user's own code
-            self._give_up(job, FAILED, f"{type(fault).__name__}: {fault}")
+        except Exception as error:  # of the user's own code
+            self._give_up(job, FAILED, f"{type(error).__name__}: {error}")
             return
         prompt_chars = sum(decoded.piece_chars[: len(prompt or ())])
         self._say(job, text=decoded.text, prompt_chars=prompt_chars, piece_chars=decoded.piece_chars.tolist())
@@ -153,7 +153,7 @@ class OwnTexts:
     def _pieces_of(self, decode: Decode) -> Pieces:
         entry = self._pieces.get(id(decode))
         if entry is None or entry[0] is not decode:
-            if len(self._pieces) >= _MOST_TOKENIZERS:
+            if len(self._pieces) >= _MAX_TOKENIZERS:
                 self._pieces.clear()
             entry = self._pieces[id(decode)] = (decode, Pieces(_checked(decode)))
         return entry[1]

@@ -33,7 +33,7 @@ SAMPLE_LIMIT = "sample_limit"
 REFUSED_SCORE = "refused_score"
 """The reason for which a reward or score that makes no sense counts as lost."""
 _HAND_OVER_SEC = 5.0
-_MOST_BLOBS_REMEMBERED = 65_536
+_MAX_BLOBS_REMEMBERED = 65_536
 
 
 class Sink(Protocol):
@@ -167,7 +167,7 @@ class Recorder:
         raw = msgspec.Raw(msgspec.msgpack.encode(info))
         if self.append(encode_record(Blob(name, "image/raw", raw, data))):
             self._blobs[name] = None
-            if len(self._blobs) > _MOST_BLOBS_REMEMBERED:
+            if len(self._blobs) > _MAX_BLOBS_REMEMBERED:
                 self._blobs.popitem(last=False)
 
     def start_over_in_child(self) -> None:

@@ -18,7 +18,7 @@ Selection = bool | Collection[str] | Callable[[Any], Any]
 """What to record: True for all, False for nothing, names to keep, names to drop (each with a leading '-'),
 or a function that makes the recorded value."""
 
-_MOST_FIELDS = 10_000
+_MAX_FIELDS = 10_000
 _RECEIVERS = ("self", "cls", "mcs")
 _MISSING = Opaque("rolltrace.missing", {}, "the call did not give this argument").ext()
 
@@ -152,7 +152,7 @@ def _choose(value: Any, kept: set[str], dropped: set[str]) -> Any:
     fields = _fields_of(value)
     if fields is None:
         return value
-    first = islice(fields.items(), _MOST_FIELDS)  # a mapping of the user's own may never end
+    first = islice(fields.items(), _MAX_FIELDS)  # a mapping of the user's own may never end
     return {name: field for name, field in first if (name in kept if kept else name not in dropped)}
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rolltrace.capture.tokenizers import KnownTokenizer
     from rolltrace.capture.trajectory import TrajectoryHandle
 
-_MOST_INPUT_BYTES_AT_START = 4096
+_MAX_INPUT_BYTES_AT_START = 4096
 """Inputs up to this size are also in the start record, so that they can be seen while the op runs."""
 _main_thread = threading.main_thread().ident
 
@@ -79,7 +79,7 @@ class Span:
                     inputs = call.select_inputs(inputs)
                 raw = recorder.snapshot(inputs)
                 self._inputs = at_start = Raw(raw)
-                if len(raw) > _MOST_INPUT_BYTES_AT_START:
+                if len(raw) > _MAX_INPUT_BYTES_AT_START:
                     at_start = NOTHING
             except Exception:
                 self._inputs = at_start = NOTHING

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rolltrace.capture.signature import Call
     from rolltrace.capture.trajectory import TrajectoryHandle
 
-_MOST_TOKENIZERS = 64
+_MAX_TOKENIZERS = 64
 _LOOK_EVERY_SEC = 0.2
 _JOIN_SEC = 10.0
 
@@ -111,7 +111,7 @@ class Tokenizers:
         identified = self._tokenizers.get(id(tokenizer))
         if identified is None or identified.tokenizer is not tokenizer:
             identified = self._look_at(tokenizer)
-            if len(self._tokenizers) >= _MOST_TOKENIZERS:
+            if len(self._tokenizers) >= _MAX_TOKENIZERS:
                 self._tokenizers.clear()
             self._tokenizers[id(tokenizer)] = identified
         return identified if identified.mark else None
@@ -145,8 +145,8 @@ class Tokenizers:
             return
         try:
             mine = claim_tokenizer(self._store, mark)
-        except OSError as fault:
-            _not_saved(fault)
+        except OSError as error:
+            _not_saved(error)
             return
         work = (self._store, mark, content, mine, self._closing)
         thread = threading.Thread(target=_save, args=work, name="rolltrace-tokenizer", daemon=True)
@@ -189,9 +189,9 @@ def _save(store: Path, mark: str, content: Iterable[bytes], mine: bool, closing:
             mine = claim_tokenizer(store, mark)
         if mine:
             write_tokenizer(store, mark, content)
-    except Exception as fault:
-        _not_saved(fault)
+    except Exception as error:
+        _not_saved(error)
 
 
-def _not_saved(fault: Exception) -> None:
-    logger.warning("the tokenizer could not be saved in the store, ops keep token ids only: %r", fault)
+def _not_saved(error: Exception) -> None:
+    logger.warning("the tokenizer could not be saved in the store, ops keep token ids only: %r", error)

@@ -162,7 +162,7 @@ class TrajectoryHandle:
 
         Args:
             trace: A `RolloutTrace`, a dict of such fields, or a function that makes one: it is called only when
-                tracing is on. If it raises, that is counted as a fault and the step is recorded without a trace.
+                tracing is on. If it raises, that is counted as an error and the step is recorded without a trace.
             reward: The reward of this step.
             episode_done: Whether the episode is over.
             metrics: Numbers about the step.

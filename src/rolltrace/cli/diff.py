@@ -41,8 +41,8 @@ _AROUND = 30
 _AROUND_CELL = 6
 _MAX_LINES = 40
 """How many lines of one reply or tool call are shown; how many more there are is said."""
-_LONGEST_SAME = 2000
-_LONGEST_CALL = 60
+_MAX_SAME_LENGTH = 2000
+_MAX_CALL_LENGTH = 60
 _EXAMPLES = """examples:
   rolltrace diff 3f2a1b2c 9d0e77aa
   rolltrace diff 3f2a1b2c 9d0e77aa 11c0ffee runs/store
@@ -161,7 +161,7 @@ def _print(comparison: Comparison, verdicts: Mapping[str, bool | None], rules: S
 
 def _cells(values: Sequence[Any]) -> list[str]:
     texts = [field_text(value) for value in values]
-    return differing_parts(texts, around=_AROUND_CELL) if max(map(len, texts)) > _LONGEST_CALL // 2 else texts
+    return differing_parts(texts, around=_AROUND_CELL) if max(map(len, texts)) > _MAX_CALL_LENGTH // 2 else texts
 
 
 def _summary(comparison: Comparison) -> list[str]:
@@ -184,8 +184,8 @@ def _summary(comparison: Comparison) -> list[str]:
         lines.append(f"first {token.unit} that differs: {token.index_in_turn} of turn {token.turn} ({values})")
     if call is not None:
         calls = ["none" if each is None else _call(each.name, each.arguments) for each in call.calls]
-        parts = differing_parts(calls, around=_AROUND) if max(map(len, calls)) > _LONGEST_CALL else calls
-        values = ", ".join(f"{_label(at)} {cut(each, _LONGEST_CALL)}" for at, each in enumerate(parts))
+        parts = differing_parts(calls, around=_AROUND) if max(map(len, calls)) > _MAX_CALL_LENGTH else calls
+        values = ", ".join(f"{_label(at)} {cut(each, _MAX_CALL_LENGTH)}" for at, each in enumerate(parts))
         lines.append(f"first tool call that differs: {call.index_in_turn} of turn {call.turn} ({values})")
     if len(comparison.trajectories) > 2:
         lines += [_parting(comparison, at) for at in range(len(comparison.trajectories)) if at != comparison.best]
@@ -223,7 +223,7 @@ def _print_turn(row: TurnRow, comparison: Comparison, *, full: bool) -> None:
     if row.same:
         turn = row.turns[0]
         for line in [] if turn is None else [_reply(turn), *map(_tool, turn.tools)]:
-            print("    " + paint(cut(line[:_LONGEST_SAME], room), "dim"))
+            print("    " + paint(cut(line[:_MAX_SAME_LENGTH], room), "dim"))
         return
     call = comparison.first_diverging_tool_call
     shown = _differing_lines(row.turns)

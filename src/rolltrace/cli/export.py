@@ -126,10 +126,10 @@ def _file(path: Path) -> Iterator[TextIO]:
             yield out
     except BrokenPipeError:
         raise
-    except OSError as fault:
-        if isinstance(fault, StoreError):
+    except OSError as error:
+        if isinstance(error, StoreError):
             raise
-        raise StoreError(f"cannot write {str(path)!r}: {fault.strerror or fault}") from fault
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 export = Group(

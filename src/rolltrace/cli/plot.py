@@ -196,8 +196,8 @@ def _save(charts: dict[str, list[Curve]], output: Path, passing: Sequence[PassMe
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # no font has all of Unicode
             figure.savefig(output, dpi=150)
-    except OSError as fault:
-        raise StoreError(f"cannot write {str(output)!r}: {fault.strerror or fault}") from fault
+    except OSError as error:
+        raise StoreError(f"cannot write {str(output)!r}: {error.strerror or error}") from error
 
 
 def _in_picture(text: str) -> str:

@@ -69,8 +69,8 @@ def main() -> None:
     ended = msgspec.json.decode(sys.argv[1], type=Ended)
     try:
         recorded = _recorded(ended)
-    except RolltraceError as fault:
-        print(f"rolltrace: what was recorded cannot be read: {fault}", file=sys.stderr)
+    except RolltraceError as error:
+        print(f"rolltrace: what was recorded cannot be read: {error}", file=sys.stderr)
         return
     print(f"rolltrace: {summary(recorded, ended.modules, ended.store)}", file=sys.stderr)
 

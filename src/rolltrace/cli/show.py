@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LINES = 12
 """How much of a message is shown without --full."""
 _TOKENS = 12
-_LONGEST_PART = 500
+_MAX_PART_LENGTH = 500
 """Of a part of a message that is no text: an image may be in it."""
 _OPS = 50
 """Of how many ops inputs and outputs are shown without --full."""
@@ -371,7 +371,7 @@ def _message_lines(message: dict[str, Any]) -> Iterator[str]:
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             part = part["text"]
         if part is not None:
-            yield from plain_lines(part) if isinstance(part, str) else [cut(plain(part), _LONGEST_PART)]
+            yield from plain_lines(part) if isinstance(part, str) else [cut(plain(part), _MAX_PART_LENGTH)]
     calls = message.get("tool_calls")
     yield from (f"calls {plain(call)}" for call in calls) if isinstance(calls, list) else ()
 

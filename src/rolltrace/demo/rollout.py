@@ -12,10 +12,10 @@ from typing import Any
 from rolltrace import RolloutTrace, rollout_trace_attr, rollout_trace_op
 from rolltrace.capture import TrajectoryHandle
 from rolltrace.demo.policy import END, WORDS, Choice, Policy
-from rolltrace.demo.task import MOST_CALLS, SYSTEM, BadCall, MathProblem, called, compute, grade
+from rolltrace.demo.task import MAX_CALLS, SYSTEM, BadCall, MathProblem, called, compute, grade
 from rolltrace.demo.tokenizer import Tokenizer
 
-MOST_TOKENS = 24
+MAX_TOKENS = 24
 """In one reply."""
 _TURN = "<|im_start|>assistant\n"
 
@@ -60,7 +60,7 @@ class Agent:
         self, prompt_ids: list[int], temperature: float, problem: MathProblem, results: list[int], chance: random.Random
     ) -> dict[str, Any]:
         text, logprobs, finish_reason = "", [], "length"
-        for _ in range(MOST_TOKENS):
+        for _ in range(MAX_TOKENS):
             choice = self.policy.draw(problem, results, text, chance, temperature)
             self.choices.append(choice)
             logprobs.append(choice.logprob)
@@ -98,7 +98,7 @@ class Agent:
             reply = self.tokenizer.decode(drawn["token_ids"]).removesuffix(END)
             replies.append(reply)
             trace_fields = {"prompt": messages, "policy_response": reply, "env_state": {"results": results}}
-            if "<call>" not in reply or len(replies) > MOST_CALLS:
+            if "<call>" not in reply or len(replies) > MAX_CALLS:
                 break
             trajectory.transition(RolloutTrace(**trace_fields), reward=0.0, episode_done=False)
             results, answer = await self._ask(reply, results)

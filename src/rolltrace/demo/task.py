@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 SYSTEM = "Work it out with the calculator: <call>12+34</call>. Then reply <answer>46</answer>."
-MOST_CALLS = 3
+MAX_CALLS = 3
 _CALL = re.compile(r"<call>(\d+)([+*-])(\d+)</call>")
 _ANSWER = re.compile(r"<answer>(-?\d+)</answer>")
 

@@ -13,7 +13,7 @@ from rolltrace.exchange.selection import Exported, Full, Selection
 from rolltrace.exchange.text import json_text
 from rolltrace.query import Op
 
-_LONGEST_PAYLOAD = 2000
+_MAX_PAYLOAD_LENGTH = 2000
 
 
 class _Lines:
@@ -100,7 +100,9 @@ def _arguments(op: Op, full: Full) -> dict[str, Any]:
     return {
         **shown,
         **{
-            name: text if len(text) <= _LONGEST_PAYLOAD else f"{text[:_LONGEST_PAYLOAD]}... ({len(text)} characters)"
+            name: text
+            if len(text) <= _MAX_PAYLOAD_LENGTH
+            else f"{text[:_MAX_PAYLOAD_LENGTH]}... ({len(text)} characters)"
             for name, text in payloads.items()
         },
     }

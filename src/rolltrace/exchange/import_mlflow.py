@@ -34,8 +34,8 @@ def fetch(address: str, folder: Path) -> Path:
         if experiment is None:
             raise ConfigError(f"MLflow has no experiment {address!r} at {client.tracking_uri}; see MLFLOW_TRACKING_URI")
         return write_traces(folder / f"{experiment.experiment_id}.jsonl", _traces(client, experiment.experiment_id))
-    except MlflowException as fault:
-        raise ConfigError(f"MLflow at {client.tracking_uri}: {fault.message}") from None
+    except MlflowException as error:
+        raise ConfigError(f"MLflow at {client.tracking_uri}: {error.message}") from None
 
 
 def reader(source: Source) -> LineReader:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rolltrace._guard import logger
 from rolltrace.query import (
-    MOST_ITEMS,
+    MAX_ITEMS,
     NO_OLDER_RUNS,
     OlderRuns,
     Pace,
@@ -115,7 +115,7 @@ def select(
     if trajectory_ids and conditions.get("run") is None:
         conditions["all_runs"] = True  # whoever names one means it, whatever its run
     wanted = dict.fromkeys(store.full_id(each) for each in trajectory_ids)
-    if 0 < len(wanted) <= MOST_ITEMS:
+    if 0 < len(wanted) <= MAX_ITEMS:
         named = f"trajectory_id in ({', '.join(repr(each) for each in wanted)})"
         where = conditions.get("where")
         conditions["where"] = named if where is None else f"({where}) and {named}"

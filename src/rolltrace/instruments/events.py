@@ -13,7 +13,7 @@ MAX_EVENT_BYTES = 64 << 20
 """An event that is longer is not waited for, and not recorded."""
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 """The end of an event: the end of a line, and an empty line."""
-_LONGEST_END = 4
+_MAX_END_LENGTH = 4
 
 
 class EventBlocks:
@@ -28,7 +28,7 @@ class EventBlocks:
         rest, begin = self._rest, 0
         rest += chunk
         blocks = []
-        for end in _BLANK_LINE.finditer(rest, max(0, self._searched - _LONGEST_END)):
+        for end in _BLANK_LINE.finditer(rest, max(0, self._searched - _MAX_END_LENGTH)):
             blocks.append(bytes(rest[begin : end.end()]))
             begin = end.end()
         self._rest = rest[begin:] if begin else rest  # the pattern holds on to the old one

@@ -57,10 +57,10 @@ class Instrument:
         """A package that does not fit is told of, and works as it did: this runs inside somebody's import."""
         try:
             undo = self._change(module)
-        except Exception as fault:
+        except Exception as error:
             logger.warning(
                 "%s is not traced: its module %s is not as expected (%s: %s)",
-                self.package, self._module, type(fault).__name__, fault,
+                self.package, self._module, type(error).__name__, error,
             )  # fmt: skip
             return
         with self._lock:

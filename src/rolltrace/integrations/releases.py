@@ -81,8 +81,8 @@ class Releases:
             try:
                 change(imported)
                 self.changed.append(module)
-            except Exception as fault:
-                self.problems[module] = f"{type(fault).__name__}: {fault}"
+            except Exception as error:
+                self.problems[module] = f"{type(error).__name__}: {error}"
 
         in_time = after_import(module, guarded)
         if not in_time and module in self._must_come_later:

@@ -42,7 +42,7 @@ _read_frame = FRAME.unpack_from
 _MAGIC_BYTES = FRAME_MAGIC.to_bytes(4, "little")
 _SEGMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{6,15}\.seg", re.ASCII)
 """WRITER-NNNNNN.seg: other files, such as copies that a file manager made, are not ours."""
-_MOST_BYTES = 4 << 30
+_MAX_BYTES = 4 << 30
 """No journal file is larger; one that is, perhaps full of holes, would not fit into memory."""
 _LARGE_BYTES = 16 << 10
 _SEARCHED_OVER = 16
@@ -51,8 +51,8 @@ _META_TYPES: dict[str, type | tuple[type, ...]] = {
     "project": str, "experiment": str, "writer": str, "host": str, "checks": str, "run": str, "run_ns": int,
     "token2text": (bool, int, str), "sequence": int, "pid": int, "created_ns": int,
 }  # fmt: skip
-_MOST_LOST = 1 << 53
-_MOST_STEP = 1 << 62
+_MAX_LOST = 1 << 53
+_MAX_STEP = 1 << 62
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +112,7 @@ class SegmentReader:
     """The file goes on behind `data`."""
 
     @classmethod
-    def open(cls, path: Path, start: int = 0, max_bytes: int = _MOST_BYTES) -> SegmentReader:
+    def open(cls, path: Path, start: int = 0, max_bytes: int = _MAX_BYTES) -> SegmentReader:
         """Read a journal file, or a stretch of it.
 
         Args:
@@ -127,7 +127,7 @@ class SegmentReader:
             # Asked before reading: what is read after the writer has gone is all there will ever be.
             gone = _is_unlocked(file.fileno())
             size = os.fstat(file.fileno()).st_size
-            if size > _MOST_BYTES:
+            if size > _MAX_BYTES:
                 raise FormatError(f"{path} is larger than any journal file of rolltrace")
             header = data = os.pread(file.fileno(), HEADER_BYTES, 0) if start else file.read()
             if start:
@@ -185,8 +185,8 @@ class SegmentReader:
             item: Entry | Damage
             try:
                 item = Entry(at + base, decode_record(body), length)
-            except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
-                item = _unread(at + base, bytes(body), fault)
+            except Exception as error:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
+                item = _unread(at + base, bytes(body), error)
             yield item
             at = (end + 7) & ~7
         yield from self._tail(at)
@@ -234,14 +234,14 @@ def _read_stretch(fd: int, start: int, max_bytes: int) -> bytes:
         magic, _, length = FRAME.unpack(head)
         if magic == FRAME_MAGIC:
             max_bytes = max(max_bytes, FRAME.size + length)
-    return os.pread(fd, min(max_bytes, _MOST_BYTES), start)
+    return os.pread(fd, min(max_bytes, _MAX_BYTES), start)
 
 
-def _unread(offset: int, body: bytes, fault: Exception) -> Entry | Damage:
-    deep = read_deep(body) if isinstance(fault, RecursionError) else None
+def _unread(offset: int, body: bytes, error: Exception) -> Entry | Damage:
+    deep = read_deep(body) if isinstance(error, RecursionError) else None
     if deep is not None:
         return Entry(offset, deep, len(body))
-    reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
+    reason = f"unknown record: {error}" if isinstance(error, msgspec.DecodeError) else type(error).__name__
     return Unread(offset, FRAME.size + len(body), reason, body)
 
 
@@ -292,7 +292,7 @@ def _read_losses(data: bytes) -> Losses:
     for reason, steps in counted.items():
         for label, count in steps.items():
             step = _step_label(label)
-            if step is None or type(count) is not int or not 0 <= count < _MOST_LOST:
+            if step is None or type(count) is not int or not 0 <= count < _MAX_LOST:
                 reason, step, count = "unreadable", "", 1
             of_reason = losses.setdefault(reason, {})
             of_reason[step] = of_reason.get(step, 0) + count
@@ -302,7 +302,7 @@ def _read_losses(data: bytes) -> Losses:
 def _step_label(label: str) -> str | None:
     if not label:
         return ""
-    if not re.fullmatch(r"-?[0-9]{1,19}", label) or not -_MOST_STEP < int(label) < _MOST_STEP:
+    if not re.fullmatch(r"-?[0-9]{1,19}", label) or not -_MAX_STEP < int(label) < _MAX_STEP:
         return None
     return str(int(label))
 
@@ -353,9 +353,9 @@ def _entries(folder: Path, unreadable: list[StrangeFile] | None = None) -> list[
             return list(entries)
     except FileNotFoundError:
         return []
-    except OSError as fault:
+    except OSError as error:
         if unreadable is not None:
-            unreadable.append(StrangeFile(folder, read_problem(folder, fault)))
+            unreadable.append(StrangeFile(folder, read_problem(folder, error)))
         return []
 
 
@@ -379,9 +379,9 @@ def read_journals(store: str | os.PathLike[str]) -> Iterator[tuple[SegmentReader
             segment = SegmentReader.open(path)
         except FileNotFoundError:  # drained since it was listed
             continue
-        except OSError as fault:
+        except OSError as error:
             broken = SegmentReader(path, "abandoned", {}, {}, 0, b"")
-            yield broken, Damage(0, path.stat().st_size if path.exists() else 0, str(fault))
+            yield broken, Damage(0, path.stat().st_size if path.exists() else 0, str(error))
             continue
         for item in segment:
             yield segment, item

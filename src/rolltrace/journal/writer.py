@@ -24,7 +24,7 @@ from rolltrace.journal.segment import FRAME, HEADER_BYTES, Segment
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
-_MOST_UNSYNCED = 256
+_MAX_UNSYNCED = 256
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Losses = dict[str, dict[str, int]]
@@ -60,11 +60,11 @@ class JournalWriter:
             _check_locks(self.folder)
         except StoreError:
             raise
-        except OSError as fault:
+        except OSError as error:
             raise StoreError(
-                f"cannot write to the store {str(store)!r}: {fault.strerror or fault}; "
+                f"cannot write to the store {str(store)!r}: {error.strerror or error}; "
                 "choose another folder with init(store=...) or ROLLTRACE_STORE"
-            ) from fault
+            ) from error
         self._meta = meta
         self._segment_bytes = segment_bytes
         self._max_unsent_bytes = max_unsent_bytes
@@ -113,10 +113,10 @@ class JournalWriter:
                     return False
                 self.records += 1
                 return True
-            except OSError as fault:
+            except OSError as error:
                 self._append_to_segment = _no_segment
-                self._retry_at, self._retry_reason = time.monotonic() + _RETRY_SEC, _reason(fault)
-                self._lose(self._retry_reason, step, fault)
+                self._retry_at, self._retry_reason = time.monotonic() + _RETRY_SEC, _reason(error)
+                self._lose(self._retry_reason, step, error)
                 return False
             finally:
                 self._busy = False
@@ -187,7 +187,7 @@ class JournalWriter:
         self._sequence += 1
         self._unsynced.append(path)
         self._unsynced_folders.add(self.folder)
-        if len(self._unsynced) > _MOST_UNSYNCED:
+        if len(self._unsynced) > _MAX_UNSYNCED:
             self._unsynced = [each for each in self._unsynced if each.exists()]  # the others are drained
         return segment
 
@@ -212,7 +212,7 @@ class JournalWriter:
                     pass
             self._lose(reason, step, count=count)
 
-    def _lose(self, reason: str, step: int | None, fault: OSError | None = None, *, count: int = 1) -> None:
+    def _lose(self, reason: str, step: int | None, error: OSError | None = None, *, count: int = 1) -> None:
         label = "" if step is None else str(step)
         is_first = reason not in self.losses
         for losses in (self.losses, self._segment_losses):
@@ -222,7 +222,7 @@ class JournalWriter:
             _guard.logger.warning(
                 "rolltrace cannot save records (%s%s); they are counted as lost, the rollout goes on. Journal: %s",
                 reason,
-                f": {fault}" if fault is not None and str(fault) else "",
+                f": {error}" if error is not None and str(error) else "",
                 self.folder,
             )
         if self._segment is not None:
@@ -285,13 +285,13 @@ class JournalWriter:
 def _place(store: Path, journals: Path) -> Path:
     try:
         return choose_place(store, journals)
-    except OSError as fault:
-        if isinstance(fault, StoreError):
+    except OSError as error:
+        if isinstance(error, StoreError):
             raise
         raise StoreError(
-            f"cannot keep journals in {str(journals)!r}: {fault.strerror or fault}; "
+            f"cannot keep journals in {str(journals)!r}: {error.strerror or error}; "
             "choose another folder with ROLLTRACE_JOURNAL"
-        ) from fault
+        ) from error
 
 
 def _check_locks(folder: Path) -> None:
@@ -320,10 +320,10 @@ class _JournalFull(OSError):
     """More undrained bytes on this host than `max_unsent_bytes`."""
 
 
-def _reason(fault: OSError) -> str:
-    if isinstance(fault, _JournalFull):
+def _reason(error: OSError) -> str:
+    if isinstance(error, _JournalFull):
         return "journal_full"
-    return "disk_full" if fault.errno in _NO_SPACE else "journal_error"
+    return "disk_full" if error.errno in _NO_SPACE else "journal_error"
 
 
 def _no_segment(body: bytes) -> bool:

@@ -144,8 +144,8 @@ class Outbox:
             return msgspec.json.decode(read_page(path), type=SendingPolicy)
         except FileNotFoundError:
             return SendingPolicy()
-        except msgspec.MsgspecError as fault:
-            raise ConfigError(f"{path} cannot be read ({fault}); write it anew: rolltrace sync --save") from None
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"{path} cannot be read ({error}); write it anew: rolltrace sync --save") from None
 
     @policy.setter
     def policy(self, policy: SendingPolicy) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rolltrace._guard import faults, logger
+from rolltrace._guard import internal_errors, logger
 from rolltrace.drain import Ended, Finding, Redactor, Row, TableRows, fit_row
 from rolltrace.errors import QueryError
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
@@ -170,8 +170,8 @@ def _finding(answer: Any) -> Finding:
 def _count(name: str, what: str, error: BaseException | None) -> None:
     """Count an error of a plug-in, and log the first. Never raised, strict or not: it is not ours."""
     label = f"plug-in check {name}"
-    faults[label] += 1
-    if faults[label] == 1:
+    internal_errors[label] += 1
+    if internal_errors[label] == 1:
         logger.error(
             "the plug-in check %s failed: %s. Further failures of it are only counted.", name, what, exc_info=error
         )

@@ -73,8 +73,8 @@ def read_policy(store: Path) -> RetentionPolicy | None:
         return check_policy(msgspec.json.decode(read_page(page), type=RetentionPolicy))
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, ConfigError, OSError) as fault:
-        raise ConfigError(f"the policy in {page} cannot be used: {fault}") from fault
+    except (msgspec.MsgspecError, ConfigError, OSError) as error:
+        raise ConfigError(f"the policy in {page} cannot be used: {error}") from error
 
 
 def write_policy(store: Path, policy: RetentionPolicy | None) -> None:

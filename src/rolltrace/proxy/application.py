@@ -172,13 +172,13 @@ class Proxy:
     ) -> None:  # fmt: skip
         try:
             response = await self._upstream.ask(method, target, headers, body)
-        except UpstreamError as fault:
-            exchange.broke(fault)
-            return await _answer(send, 502, f"the upstream of this proxy does not answer: {fault}")
+        except UpstreamError as error:
+            exchange.broke(error)
+            return await _answer(send, 502, f"the upstream of this proxy does not answer: {error}")
         try:
             await exchange.hand_back(response, send)
-        except UpstreamError as fault:
-            exchange.broke(fault)
+        except UpstreamError as error:
+            exchange.broke(error)
             # Without its last piece: uvicorn then closes the connection, and the agent sees a broken answer too.
         finally:
             response.close()
@@ -221,7 +221,7 @@ def serve(proxy: Proxy, listening: Listening) -> None:
 
     config = uvicorn.Config(
         proxy,
-        # An answer that broke off is the upstream's fault, which is in the record: uvicorn would print a traceback.
+        # An answer that broke off is an error of the upstream, which is in the record: uvicorn would print a traceback.
         log_level="critical", access_log=False, server_header=False, date_header=False, lifespan="off", http="h11",
         ws="none", h11_max_incomplete_event_size=_MAX_HEAD_BYTES, timeout_keep_alive=_KEEP_ALIVE_SEC,
         timeout_graceful_shutdown=1,

@@ -145,12 +145,12 @@ class Exchange:
             self._op.is_no_turn()
             self._op.break_off(Error(f"HTTP {response.status}", text, ""), value=value_of(text.encode()))
 
-    def broke(self, fault: UpstreamError) -> None:
+    def broke(self, error: UpstreamError) -> None:
         if self._op is not None and self._op.is_open:
             if not self._op.is_stream:
                 self._op.is_no_turn()
             self._keep(self._cleaner.rest())
-            self._op.break_off(Error("UpstreamError", f"the upstream broke off: {fault}", ""))
+            self._op.break_off(Error("UpstreamError", f"the upstream broke off: {error}", ""))
 
     def hung_up(self) -> None:
         if self._op is not None and self._op.is_open:

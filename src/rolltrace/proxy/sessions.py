@@ -32,10 +32,10 @@ class Sessions:
         if context:
             try:
                 root = place_of_context(context)
-            except ContextError as fault:
+            except ContextError as error:
                 if not self._has_warned:
                     self._has_warned = True
-                    logger.warning("a proxied call names no place that can be: %s; it is recorded without one", fault)
+                    logger.warning("a proxied call names no place that can be: %s; it is recorded without one", error)
             if root is scope.MUTED:
                 return None
         if root is None:

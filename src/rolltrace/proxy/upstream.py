@@ -86,8 +86,8 @@ class Upstream:
             reader, writer = await asyncio.wait_for(
                 asyncio.open_connection(self._host, self._port, ssl=self._tls, limit=_READ_BYTES), _CONNECT_SEC
             )
-        except (OSError, asyncio.TimeoutError) as fault:
-            reason = getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
+        except (OSError, asyncio.TimeoutError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise UpstreamError(f"{self._host}:{self._port} cannot be reached: {reason}") from None
         return _Connection(self, reader, writer), True
 
@@ -157,8 +157,8 @@ class _Connection:
                     await self._writer.drain()
             self._send(h11.EndOfMessage())
             await self._writer.drain()
-        except h11.LocalProtocolError as fault:
-            raise UpstreamError(f"this cannot be sent on: {fault}") from None
+        except h11.LocalProtocolError as error:
+            raise UpstreamError(f"this cannot be sent on: {error}") from None
         except OSError:
             pass  # it may have answered before it closed
         while True:
@@ -183,10 +183,10 @@ class _Connection:
                 else:
                     assert not isinstance(event, type)
                     return event
-        except h11.RemoteProtocolError as fault:
-            raise UpstreamError(f"it broke off: {fault}") from None
-        except OSError as fault:
-            raise UpstreamError(f"it broke off: {fault.strerror or fault}") from None
+        except h11.RemoteProtocolError as error:
+            raise UpstreamError(f"it broke off: {error}") from None
+        except OSError as error:
+            raise UpstreamError(f"it broke off: {error.strerror or error}") from None
 
     def release(self, *, is_read: bool) -> None:
         """Nobody reads on: it is used again if all was read and both sides want to, and closed otherwise."""

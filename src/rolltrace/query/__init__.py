@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from rolltrace.query.events import amendments_of as amendments_of
     from rolltrace.query.facets import facets_of
     from rolltrace.query.filter_fields import TERM as TERM
-    from rolltrace.query.filters import MOST_ITEMS as MOST_ITEMS
+    from rolltrace.query.filters import MAX_ITEMS as MAX_ITEMS
     from rolltrace.query.filters import compile_where
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
@@ -102,7 +102,7 @@ _LATER, __getattr__ = load_later(
         "events": "Finding Note Score Transition amendments_of",
         "facets": "facets_of",
         "filter_fields": "TERM",
-        "filters": "MOST_ITEMS compile_where",
+        "filters": "MAX_ITEMS compile_where",
         "finished": "read_finished sizes survey",
         "groups": "group_record_list",
         "images": "read_image",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
 _OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "~", "!~", "in (", "is null", "is not null")
-_LONGEST_VALUE = 80
-_MOST_OPTIONS = 100
+_MAX_VALUE_LENGTH = 80
+_MAX_OPTIONS = 100
 _VALUES = """
 SELECT value, count(*) AS n FROM ({source}) WHERE value IS NOT NULL AND length(value) <= ? GROUP BY value
 ORDER BY n DESC, value LIMIT ?
@@ -78,7 +78,7 @@ def complete_filter(store: Store, text: str, cursor: int | None = None, scope: S
     matching = [option for option in options if wanted in option.text.strip("'").casefold()]
     first = [option for option in matching if option.text.strip("'").casefold().startswith(wanted)]
     ordered = [*first, *(option for option in matching if option not in first)]
-    return Completion(start, end, ordered[:_MOST_OPTIONS])
+    return Completion(start, end, ordered[:_MAX_OPTIONS])
 
 
 def _split(text: str) -> tuple[list[Token], int] | None:
@@ -149,7 +149,7 @@ def _operator(text: str) -> Any:
 
 
 def _keys(store: Store, scope: Scope, kind: str) -> list[Option]:
-    rows = scope.selected().ask(store, _VALUES.format(source=_KEYED[kind]), _LONGEST_VALUE, _MOST_OPTIONS)
+    rows = scope.selected().ask(store, _VALUES.format(source=_KEYED[kind]), _MAX_VALUE_LENGTH, _MAX_OPTIONS)
     names = [(row["value"], row["n"]) for row in rows]
     plain = re.compile(r"[\w/@-]+(?:\.[\w/@-]+)*")
     return [
@@ -176,5 +176,5 @@ def _values(store: Store, scope: Scope, field: Field, key: str) -> list[Option]:
         source, more = f"SELECT {field.sql.replace('t.', '')} AS value FROM selected", []
     else:
         return []
-    rows = scope.selected().ask(store, _VALUES.format(source=source), *more, _LONGEST_VALUE, _MOST_OPTIONS)
+    rows = scope.selected().ask(store, _VALUES.format(source=source), *more, _MAX_VALUE_LENGTH, _MAX_OPTIONS)
     return [Option(full_quote(row["value"]), "value", count=row["n"]) for row in rows]

@@ -102,7 +102,7 @@ def _is_same(expected: pa.DataType, found: pa.DataType) -> bool:
 
 Kind = Literal["journal", "file", "damage", "backlog"]
 _NAMES: dict[Kind, str] = {"journal": "journal file", "file": "data file", "damage": "file", "backlog": "journal file"}
-_LONGEST_REASON = 80
+_MAX_REASON_LENGTH = 80
 
 
 class Missing(NamedTuple):
@@ -144,7 +144,7 @@ class Incomplete(NamedTuple):
         if len(files) > 1:
             which = f"{len(files)} {_NAMES[kind]}s, such as {place},"
         lost = "what waits there to be drained" if kind == "journal" else "the rows there"
-        return f"{which} cannot be read ({reason[:_LONGEST_REASON]}): {lost} cannot be shown"
+        return f"{which} cannot be read ({reason[:_MAX_REASON_LENGTH]}): {lost} cannot be shown"
 
 
 COMPLETE = Incomplete()

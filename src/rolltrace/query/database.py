@@ -144,13 +144,13 @@ def bounded_answer(
                         "name the columns, or allow more memory"
                     )
             return pa.Table.from_batches(batches, reader.schema)
-    except (OSError, pa.ArrowException) as fault:
-        raise passed_on(fault) from None
+    except (OSError, pa.ArrowException) as error:
+        raise passed_on(error) from None
 
 
-def passed_on(fault: Exception) -> duckdb.Error:
+def passed_on(error: Exception) -> duckdb.Error:
     """The error of DuckDB that Arrow passes on as one of its own, while an answer is read piece by piece."""
-    text = str(fault)
+    text = str(error)
     kinds = {
         "INTERRUPT": duckdb.InterruptException,
         "IO Error": duckdb.IOException,

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from rolltrace.errors import FilterError
 
-MOST_CHARACTERS = 10_000
+MAX_CHARACTERS = 10_000
 """How long a filter may be."""
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
@@ -79,8 +79,8 @@ def full_quote(value: Value) -> str:
 
 def tokens(text: str) -> list[Token]:
     """All tokens of a filter; the last one is of kind `end`."""
-    if len(text) > MOST_CHARACTERS:
-        fail(text, MOST_CHARACTERS, f"a filter has at most {MOST_CHARACTERS:,} characters, not {len(text):,}")
+    if len(text) > MAX_CHARACTERS:
+        fail(text, MAX_CHARACTERS, f"a filter has at most {MAX_CHARACTERS:,} characters, not {len(text):,}")
     lexed: list[Token] = []
     position = _skip(text, 0)
     while position < len(text):

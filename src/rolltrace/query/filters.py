@@ -28,13 +28,13 @@ from rolltrace.query.filter_lexer import Token, Value, fail, quote, short, token
 
 __all__ = ["FIELDS", "Field", "FilterError", "Predicate", "compile_where"]
 
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """How deep parentheses may be nested."""
 
-MOST_ITEMS = 1_000
+MAX_ITEMS = 1_000
 """How many values `in (...)` may list."""
 
-MOST_LOOKUPS = 100
+MAX_LOOKUPS = 100
 """How many conditions may look into ops, scores and groups: DuckDB plans 100 in half a second, 200 in three."""
 
 _NEGATIVE: dict[str, Operator] = {"!=": "=", "!~": "~"}
@@ -121,8 +121,8 @@ class _Parser:
         opening = self._peek()
         if not self._accept("("):
             return self._condition(negated=negated)
-        if level == MOST_LEVELS:
-            self._fail(opening, f"parentheses can be nested {MOST_LEVELS} deep, not more")
+        if level == MAX_LEVELS:
+            self._fail(opening, f"parentheses can be nested {MAX_LEVELS} deep, not more")
         sql = self._any(negated=negated, level=level + 1)
         if not self._accept(")"):
             rest = self._peek()
@@ -150,8 +150,8 @@ class _Parser:
             self._needs.add(needed)
         never_null = sql.startswith("EXISTS")
         self._lookups += never_null
-        if self._lookups > MOST_LOOKUPS:
-            message = f"a filter can look into ops, scores and groups {MOST_LOOKUPS} times, not more"
+        if self._lookups > MAX_LOOKUPS:
+            message = f"a filter can look into ops, scores and groups {MAX_LOOKUPS} times, not more"
             self._fail(token, f"{message}; one 'in (...)' asks for many names at once")
         if negated == opposite:
             return sql
@@ -215,8 +215,8 @@ class _Parser:
             self._fail(opening, f"after 'in' comes a list in parentheses, not {_quoted(opening)}")
         values: list[Value] = []
         while True:
-            if len(values) == MOST_ITEMS:
-                self._fail(self._peek(), f"'in' can list {MOST_ITEMS:,} values, not more")
+            if len(values) == MAX_ITEMS:
+                self._fail(self._peek(), f"'in' can list {MAX_ITEMS:,} values, not more")
             values.append(self._value(name, field, operator, opposite))
             if self._accept(")"):
                 return values

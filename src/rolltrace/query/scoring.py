@@ -80,10 +80,10 @@ def newest_score_ns(store: SqlStore, about: Addressee, name: str) -> int:
 
 NOTE = "note"
 """The label whose value is a text of any length."""
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 """Of a label, and of an author."""
-LONGEST_VALUE = 500
-LONGEST_NOTE = 20_000
+MAX_VALUE_LENGTH = 500
+MAX_NOTE_LENGTH = 20_000
 _NO_LABELS = frozenset({"reward", "advantage", "fate"})
 """Scores that training gives."""
 
@@ -95,7 +95,7 @@ _GIVEN_BY = "SELECT DISTINCT author FROM labels WHERE trajectory_id = ? AND name
 def login_name() -> str:
     """Who runs this process: the author of a label that names none."""
     try:
-        return clean_text(getpass.getuser())[:LONGEST_NAME] or "unknown"
+        return clean_text(getpass.getuser())[:MAX_NAME_LENGTH] or "unknown"
     except (OSError, KeyError, ImportError):  # a user id without a name, as in some containers
         return "unknown"
 
@@ -104,15 +104,20 @@ def label_body(
     name: Any, value: Any, *, author: Any = None, op_id: int | None = None, reason: Any = None
 ) -> dict[str, Any]:
     """A label in the form that is recorded."""
-    _check("the name of a label", name, LONGEST_NAME)
+    _check("the name of a label", name, MAX_NAME_LENGTH)
     if name in _NO_LABELS:
         raise ConfigError(f"{name!r} is a score of the training, not a label; use `rolltrace label ID --score`")
     author = login_name() if author is None else author
-    _check("an author", author, LONGEST_NAME)
+    _check("an author", author, MAX_NAME_LENGTH)
     if value is not None:
-        _check(f"the value of {name!r:.60}", value, LONGEST_NOTE if name == NOTE else LONGEST_VALUE, lines=name == NOTE)
+        _check(
+            f"the value of {name!r:.60}",
+            value,
+            MAX_NOTE_LENGTH if name == NOTE else MAX_VALUE_LENGTH,
+            lines=name == NOTE,
+        )
     if reason is not None:
-        _check("the reason", reason, LONGEST_NOTE, lines=True)
+        _check("the reason", reason, MAX_NOTE_LENGTH, lines=True)
     return {**score_body(value, None, reason, name=name), "author": author, "op_id": op_id}
 
 

@@ -71,8 +71,8 @@ class SqlStore:
         """
         try:
             statements = duckdb.extract_statements(text)
-        except duckdb.Error as fault:
-            raise QueryError(str(fault)) from None
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from None
         # Some versions of DuckDB call a PRAGMA that gives a table a SELECT.
         is_pragma = len(statements) == 1 and _PRAGMA.match(text) is not None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT or is_pragma:
@@ -220,9 +220,9 @@ class SqlStore:
 Ask = Callable[[str, Sequence[Any]], Any]
 """Gives the answer to a statement, as `Result`."""
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 """How many values are named."""
-_MOST_COMPARED = 1000
+_MAX_COMPARED = 1000
 """Among how many the nearest is looked for."""
 _POSSIBLE = {
     "status": ("ok", "error", "cancelled", "running", "interrupted"),
@@ -286,7 +286,7 @@ def unknown_name(ask: Ask, field: str) -> str | None:
         return None
     if _exists(ask, (_NAMES[kind], []), name):
         return None
-    names = [row["value"] for row in ask(f"SELECT DISTINCT value FROM ({_NAMES[kind]}) LIMIT {_MOST_COMPARED}", [])]
+    names = [row["value"] for row in ask(f"SELECT DISTINCT value FROM ({_NAMES[kind]}) LIMIT {_MAX_COMPARED}", [])]
     return f"nothing in the store has the {kind} {name!r}; {suggest(name, names, possible) or f'there are no {kind}s'}"
 
 
@@ -307,8 +307,8 @@ def suggest(wanted: str, names: Sequence[str], possible: Sequence[str] = (), fie
     hint = f"did you mean {near[0]!r}? " if near else ""
     if not names:
         return hint
-    named = ", ".join(map(repr, sorted(names, key=_by_number)[:MOST_NAMED]))
-    more = ", ..." if len(names) > MOST_NAMED else ""
+    named = ", ".join(map(repr, sorted(names, key=_by_number)[:MAX_NAMED]))
+    more = ", ..." if len(names) > MAX_NAMED else ""
     return f"{hint}there {'is' if len(names) == 1 else 'are'}: {named}{more}"
 
 
@@ -324,11 +324,11 @@ def _missing(ask: Ask, asked: Asked) -> str | None:
         return _out_of_range(ask, source, called, asked.value)
     sql, parameters = source
     rows = ask(
-        f"SELECT DISTINCT value FROM ({sql}) WHERE value IS NOT NULL ORDER BY value LIMIT {_MOST_COMPARED}", parameters
+        f"SELECT DISTINCT value FROM ({sql}) WHERE value IS NOT NULL ORDER BY value LIMIT {_MAX_COMPARED}", parameters
     )
     values = [str(row["value"]) for row in rows]
     wanted = _text(asked.value)
-    if wanted in values or (len(values) == _MOST_COMPARED and _exists(ask, source, wanted)):
+    if wanted in values or (len(values) == _MAX_COMPARED and _exists(ask, source, wanted)):
         return None
     hint = suggest(wanted, values, _POSSIBLE.get(asked.field, ()), asked.field)
     return f"there is no {called} {wanted!r}; {hint}{'' if values else f'nothing has {_a(called)}'}"

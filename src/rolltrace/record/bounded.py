@@ -22,7 +22,7 @@ NUMBERS = frozenset({int, float, bool, type(None)})
 FEW = 64
 SHORT = 8 << 10
 """So many texts, each so short, need no bound."""
-_MOST_CONTAINERS = 128
+_MAX_CONTAINERS = 128
 _FEW_NUMBERS = 8
 """A short list may be a pair of a number and a text."""
 _MAX_SPARE = 4
@@ -99,9 +99,9 @@ def has_long_text(value: Any, most_chars: int) -> bool:
                             if type(item) is str:
                                 if len(item) > most_chars:
                                     return True
-                            elif type(item) not in NUMBERS and len(todo) < _MOST_CONTAINERS:
+                            elif type(item) not in NUMBERS and len(todo) < _MAX_CONTAINERS:
                                 todo.append(item)
-                    elif len(todo) < _MOST_CONTAINERS:
+                    elif len(todo) < _MAX_CONTAINERS:
                         todo.append(message)
                 continue
         else:
@@ -112,6 +112,6 @@ def has_long_text(value: Any, most_chars: int) -> bool:
             if type(item) is str:
                 if len(item) > most_chars:
                     return True
-            elif type(item) not in NUMBERS and len(todo) < _MOST_CONTAINERS:
+            elif type(item) not in NUMBERS and len(todo) < _MAX_CONTAINERS:
                 todo.append(item)
     return False

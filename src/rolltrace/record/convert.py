@@ -28,7 +28,7 @@ from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
 from rolltrace.record.bounded import BoundedEncoder
-from rolltrace.record.fields import DEEPEST, MOST_OBJECTS, Slot, public_fields, slots_of
+from rolltrace.record.fields import DEEPEST, MAX_OBJECTS, Slot, public_fields, slots_of
 from rolltrace.record.schema import clean_text
 from rolltrace.record.values import (
     ARRAY_KINDS,
@@ -43,8 +43,8 @@ from rolltrace.record.values import (
 
 Converter = Callable[[Any], Any]
 BlobKeeper = Callable[[str, dict[str, Any], bytes], None]
-_MOST_FIELDS = 16
-_MOST_TYPES = 4096
+_MAX_FIELDS = 16
+_MAX_TYPES = 4096
 _LEAVES = frozenset({str, int, float, bool, bytes, type(None), Ext, Raw})
 _SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
 _CREDENTIAL = re.compile(
@@ -52,19 +52,19 @@ _CREDENTIAL = re.compile(
     r"|(access|api|auth|bearer|hf|refresh|session)_?token|^(token|key|bearer)$",
     re.IGNORECASE,
 )
-_LONGEST_FIELD = 200
+_MAX_FIELD_LENGTH = 200
 _SAMPLED_VALUES = 65_536
-_MOST_COPIED = 400_000
+_MAX_COPIED = 400_000
 """Items in all containers of a value that is converted in one go."""
-_MOST_CONVERTED = 50_000
+_MAX_CONVERTED = 50_000
 """Objects converted for one value in one go; a walk has a limit of its own."""
-_MOST_ITERATED = 100_000
-_LONGEST_ITERATION_SEC = 0.25
-_MOST_KEPT_BYTES = 1 << 20
+_MAX_ITERATED = 100_000
+_MAX_ITERATION_SEC = 0.25
+_MAX_KEPT_BYTES = 1 << 20
 TOO_MANY_OBJECTS = "one of too many objects"
 OBJECTS_TOO_DEEP = "inside too many other objects"
 """Why an object is not kept with all its fields."""
-_LONGEST_START = 64 << 10
+_MAX_START_LENGTH = 64 << 10
 _LONG = frozenset({str, bytes, memoryview, array.array})
 """What is asked of a mapping or set whose iteration is the user's own code, and may never end."""
 
@@ -74,7 +74,7 @@ def opaque(value: object, reason: str = "") -> Ext:
     fields: dict[str, Any] = {}
     try:
         inside = object.__getattribute__(value, "__dict__")
-        for name, field in itertools.islice(inside.items(), _MOST_FIELDS):
+        for name, field in itertools.islice(inside.items(), _MAX_FIELDS):
             if type(name) is str and not name.startswith("_") and _is_plain(field) and not _SECRET.search(name):
                 fields[_short(name)] = _short(field) if type(field) is str else field
     except Exception:  # it has none, or hides them
@@ -96,7 +96,7 @@ def _is_plain(field: object) -> bool:
 
 
 def _short(text: str) -> str:
-    return clean_text(text[:_LONGEST_FIELD])
+    return clean_text(text[:_MAX_FIELD_LENGTH])
 
 
 def private(value: Any) -> Any:
@@ -120,7 +120,7 @@ class _Copy:
     """One copy, and how many items it may yet have."""
 
     def __init__(self, convert: Converter | None = None) -> None:
-        self._left = _MOST_COPIED
+        self._left = _MAX_COPIED
         self._convert = convert
         """What to make of an object; it stays what it is if there is none."""
 
@@ -173,13 +173,13 @@ class Converters:
         self._objects_left = 0
         self._slots: dict[type, tuple[Slot, ...]] = {}
         """Of the types that nobody told us about."""
-        self._encode = BoundedEncoder(_MOST_KEPT_BYTES, self)
-        self._encode_plain = BoundedEncoder(_MOST_KEPT_BYTES)
+        self._encode = BoundedEncoder(_MAX_KEPT_BYTES, self)
+        self._encode_plain = BoundedEncoder(_MAX_KEPT_BYTES)
 
-    def begin(self, most: int = _MOST_CONVERTED) -> None:
+    def begin(self, most: int = _MAX_CONVERTED) -> None:
         """A value is about to be converted, with so many objects at most. (Threads share what each may convert.)"""
         self._left = most
-        self._objects_left = MOST_OBJECTS
+        self._objects_left = MAX_OBJECTS
 
     def __call__(self, value: Any) -> Any:
         """msgspec's `enc_hook`. One strange value costs its marker, not the record.
@@ -199,9 +199,9 @@ class Converters:
             return private(converted) if type(converted) in (dict, list) and kind not in self._slots else converted
         except (RecursionError, TooMuch):
             raise  # a cycle, most likely: the walk finds it
-        except Exception as fault:
+        except Exception as error:
             pass_on_signals()
-            return opaque(value, f"{type(fault).__name__} while it was recorded")
+            return opaque(value, f"{type(error).__name__} while it was recorded")
 
     def _choose(self, kind: type) -> Converter:
         for base, converter in _BY_BASE.items():
@@ -295,7 +295,7 @@ class Converters:
         return self._object_inside(value, around) if kind in self._slots else value
 
     def _learn(self, kind: type) -> Converter:
-        if len(self._converters) >= _MOST_TYPES:  # a program that makes types as it goes must be able to forget them
+        if len(self._converters) >= _MAX_TYPES:  # a program that makes types as it goes must be able to forget them
             self._converters.clear()
             self._slots.clear()
         converter = self._converters[kind] = self._choose(kind)
@@ -337,7 +337,7 @@ class Converters:
             return convert(value)
         self.cuts += 1
         kind = next((base for base in (str, bytes) if isinstance(value, base)), None)
-        kept = None if kind is None else kind.__getitem__(value, slice(0, min(self._max_bytes // 8, _LONGEST_START)))
+        kept = None if kind is None else kind.__getitem__(value, slice(0, min(self._max_bytes // 8, _MAX_START_LENGTH)))
         return Cut("bytes", len(value), kept).ext()
 
     def _masked(self, value: Any) -> Any:
@@ -397,9 +397,9 @@ class Converters:
 def _first(values: Iterable[Any]) -> tuple[list[Any], bool]:
     """The first of these, as many as can be had within the limits; and whether these are all."""
     first: list[Any] = []
-    deadline = time.monotonic() + _LONGEST_ITERATION_SEC
+    deadline = time.monotonic() + _MAX_ITERATION_SEC
     for value in values:
-        if len(first) == _MOST_ITERATED or (len(first) % 64 == 63 and time.monotonic() > deadline):
+        if len(first) == _MAX_ITERATED or (len(first) % 64 == 63 and time.monotonic() > deadline):
             return first, False
         first.append(value)
     return first, True
@@ -466,7 +466,7 @@ def _range(value: range) -> Any:
 
 
 def _exception(value: BaseException) -> Any:
-    args = itertools.islice(value.args, _MOST_FIELDS)
+    args = itertools.islice(value.args, _MAX_FIELDS)
     plain = [_short(str(each)) for each in args if type(each) in (str, int, float, bool)]
     return Opaque(type_name(type(value)), {"args": plain}).ext()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
-MOST_OBJECTS = 1_000
+MAX_OBJECTS = 1_000
 """Of unknown types, in one value: the results of a whole batch, but not the graph of a program."""
 DEEPEST = 3
 """How many objects of unknown types may stand inside each other: a result, its completions, their tokens."""

@@ -15,8 +15,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 Ids = TypeVar("Ids", bound=Sized)
 
-_MOST_SEQUENCES = 4
-_MOST_EMPTY = 16
+_MAX_SEQUENCES = 4
+_MAX_EMPTY = 16
 """How many tokens without text of their own are decoded again, to begin where a character begins."""
 
 
@@ -74,7 +74,7 @@ class Growing(Generic[Ids]):
             sequences = [each for each in sequences if each is not before]
         if before is None or shared < len(ids) or fresh is before:
             sequences.append(fresh)
-        self._put(key, sequences[-_MOST_SEQUENCES:])
+        self._put(key, sequences[-_MAX_SEQUENCES:])
         return fresh
 
     def _continue(
@@ -105,7 +105,7 @@ def _boundary(piece_chars: array[int], at: int) -> int:
     start = at
     while start > 0 and piece_chars[start - 1] == 0:
         start -= 1
-        if at - start > _MOST_EMPTY:
+        if at - start > _MAX_EMPTY:
             return at
     return start
 

@@ -11,7 +11,7 @@ from rolltrace.record.events import Event, Record, decode_coordinates
 from rolltrace.record.schema import Coordinates
 
 _KINDS: dict[str, Any] = {str(each.__struct_config__.tag): each for each in get_args(Record)}
-_MOST_FIELDS = 64
+_MAX_FIELDS = 64
 _UNREAD = object()
 
 
@@ -57,7 +57,7 @@ def _items(body: bytes) -> list[bytes]:
     if not at or (at == 1 and not 0x90 <= body[0] <= 0x9F):
         return items
     try:
-        while at < len(body) and len(items) < _MOST_FIELDS:
+        while at < len(body) and len(items) < _MAX_FIELDS:
             end = skip(body, at)
             items.append(body[at:end])
             at = end

@@ -15,7 +15,7 @@ from rolltrace.errors import ConfigError
 from rolltrace.record.schema import Coordinates, clean_text, coordinate, whole
 
 _ID = re.compile(r"[0-9a-fA-F]{32}")
-_MOST_TERMS = 10_000
+_MAX_TERMS = 10_000
 _PLAIN = (bool, int, float, type(None))
 _NUMBERS = frozenset({"reward", "advantage"})
 """Scores that are compared, averaged and trained on: text would be none of that, and nobody would see it."""
@@ -62,7 +62,7 @@ def score_body(
         raise ConfigError(f"a score needs a name such as 'reward', not {name!r:.100}")
     if terms is not None and not isinstance(terms, Mapping):
         raise ConfigError(f"the terms of {name!r:.60} must be a dict such as {{'format': 0.5}}, not {terms!r:.100}")
-    parts = islice((terms or {}).items(), _MOST_TERMS)  # a mapping of the user's own may never end
+    parts = islice((terms or {}).items(), _MAX_TERMS)  # a mapping of the user's own may never end
     body: dict[str, Any] = {
         "value": _value(name, value),
         "terms": {clean_text(str(key)): _scalar(item) for key, item in parts},

@@ -19,7 +19,7 @@ from rolltrace.record.convert import BlobKeeper, Converters, opaque, private
 from rolltrace.record.schema import MAX_DEPTH
 from rolltrace.record.walk import Walk, has_names
 
-_MOST_AT_ONCE = 1 << 20
+_MAX_AT_ONCE = 1 << 20
 """What is encoded in one call. More is put together from parts."""
 
 
@@ -43,7 +43,7 @@ class Snapshotter:
         self._max_items = max_items
         self._max_depth = min(max_depth, MAX_DEPTH)
         self._convert = Converters(max_array_bytes, max_bytes, keep_blob)
-        at_once = min(_MOST_AT_ONCE, max_bytes)
+        at_once = min(_MAX_AT_ONCE, max_bytes)
         self._encode_short = msgspec.msgpack.Encoder().encode
         self._encode_plain = BoundedEncoder(at_once)
         self._encode = BoundedEncoder(at_once, self._convert)
@@ -108,8 +108,8 @@ class Snapshotter:
         )
         try:
             return walk.run(value)
-        except Exception as fault:
+        except Exception as error:
             pass_on_signals()
-            return self._encode_short(opaque(value, f"{type(fault).__name__} while it was recorded"))
+            return self._encode_short(opaque(value, f"{type(error).__name__} while it was recorded"))
         finally:
             self._cuts += walk.cuts

@@ -22,7 +22,7 @@ from msgspec.msgpack import Ext
 from rolltrace.record.schema import MAX_DEPTH, clean_text
 
 _encode = msgspec.msgpack.Encoder().encode
-_MOST_LEVELS = MAX_DEPTH + 16
+_MAX_LEVELS = MAX_DEPTH + 16
 """How deep JSON may be nested: a decoded value, what it stands in, and what an array adds. Every JSON library has such
 a limit, and the smallest are not far above."""
 
@@ -49,7 +49,7 @@ class Array(Marker):
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
-        if not self.data and math.prod(filter(None, self.shape)) > _MOST_EMPTY:
+        if not self.data and math.prod(filter(None, self.shape)) > _MAX_EMPTY:
             return []  # (1_000_000_000, 0) is a shape too
         flat = self._flat()
         return flat if len(self.shape) == 1 else _nest(iter(flat), self.shape)
@@ -128,8 +128,8 @@ class Cut(Marker):
 
 BLOB_NAME = re.compile(r"[0-9a-f]{16,64}")
 """The hash that names a blob. What is read anywhere and does not look like this is no name of a file of ours."""
-_MOST_DIMENSIONS = 64
-_MOST_EMPTY = 1 << 16
+_MAX_DIMENSIONS = 64
+_MAX_EMPTY = 1 << 16
 """How many empty lists an array without values becomes at most."""
 
 
@@ -163,7 +163,7 @@ def is_sound(marker: Marker) -> bool:
 
 
 def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, tuple) and len(shape) <= _MOST_DIMENSIONS and all(map(_is_count, shape))
+    return isinstance(shape, tuple) and len(shape) <= _MAX_DIMENSIONS and all(map(_is_count, shape))
 
 
 def _is_count(value: Any) -> bool:
@@ -201,7 +201,7 @@ def to_json(value: Any) -> Any:
     What JSON cannot hold (bytes, NaN, integers over 64 bits, markers) becomes an object with one `$` key.
     Keys that are no text are written as JSON; if two are then the same, the whole becomes a `$map` of pairs.
     """
-    return _json(value, _MOST_LEVELS)
+    return _json(value, _MAX_LEVELS)
 
 
 def key_text(key: Any) -> str:

@@ -36,10 +36,10 @@ from rolltrace.record.convert import (
 from rolltrace.record.fields import DEEPEST
 from rolltrace.record.values import Cut, Opaque, odd_text
 
-_MOST_WORK = 400_000
+_MAX_WORK = 400_000
 """Where a walk stops, so that no value can hold up the rollout for long. One unit is about a microsecond: a value
 looked at, or 128 bytes that were encoded in vain."""
-_MOST_REPEATS = 1_000
+_MAX_REPEATS = 1_000
 """A graph that is no tree has far more paths than nodes: so often may it come back to what it has seen."""
 _PIECE_BYTES = 128 << 10
 """What is encoded at once, or refused after as much work."""
@@ -48,11 +48,11 @@ _LATER_PIECE_BYTES = (_PIECE_BYTES, _PIECE_BYTES >> 3, _PIECE_BYTES >> 6)
 Python 3.13 its encoding ends early, because of the stack.)"""
 _PIECE_ITEMS = 4096
 _FEWEST_ITEMS = 8
-_MOST_SHARED = 1024
+_MAX_SHARED = 1024
 """So many fields share out their room; of larger maps the first ones are kept."""
 _WRAP = 32
 """Bytes that a `Cut` needs for itself, with the head of what it kept: no value is given less room."""
-_MOST_SEARCHED = 64
+_MAX_SEARCHED = 64
 _NIL = b"\xc0"
 _PLAIN = NUMBERS | {str, bytes}
 _NAMELESS = _PLAIN | {dict, list, tuple}
@@ -90,7 +90,7 @@ class Walk:
         self._open: set[int] = set()
         self._met: set[int] = set()
         self._nodes = 0
-        self._work = _MOST_WORK
+        self._work = _MAX_WORK
         self._refusals = 0
         """Which size of pieces is tried: more refusals than successes make it smaller."""
         self._whole: dict[int, bytes | None] = {}
@@ -100,7 +100,7 @@ class Walk:
         self._alive: list[Any] = []
         """Alive until the end, or another object could get the id of one that was met."""
         self.cuts = 0
-        self._convert.begin(_MOST_WORK)
+        self._convert.begin(_MAX_WORK)
 
     def run(self, value: Any) -> bytes:
         """The value as msgpack, of at most `max_bytes` (or the few bytes that say it was cut)."""
@@ -131,7 +131,7 @@ class Walk:
             return whole
         self._nodes += 1
         self._met.add(id(value))
-        if self._nodes - len(self._met) > _MOST_REPEATS or self._is_tired():
+        if self._nodes - len(self._met) > _MAX_REPEATS or self._is_tired():
             return self._cut("items", _length(value), _NIL)
         if depth >= self._max_depth:
             return self._cut("depth", _length(value), _NIL)
@@ -144,9 +144,9 @@ class Walk:
             raise
         except RecursionError:  # raised again here if the stack is still too full, and marked further up
             return self._cut("depth", _length(value), _NIL)
-        except Exception as fault:
+        except Exception as error:
             pass_on_signals()
-            return self._leaf(opaque(value, f"{type(fault).__name__} while it was recorded"), budget)
+            return self._leaf(opaque(value, f"{type(error).__name__} while it was recorded"), budget)
         finally:
             self._open.discard(id(value))
 
@@ -246,7 +246,7 @@ class Walk:
     def _map(self, pairs: Iterable[tuple[Any, Any]], budget: int, depth: int, length: int) -> bytes:
         allowed = length if self._max_items is None else min(length, self._max_items)
         chosen = ((_plain_key(key), item) for key, item in islice(pairs, allowed))
-        if self._sharing and allowed <= _MOST_SHARED:
+        if self._sharing and allowed <= _MAX_SHARED:
             parts = self._shared_out(list(chosen), budget - _WRAP, depth)
             count = len(parts) // 2
         else:
@@ -263,7 +263,7 @@ class Walk:
     ) -> tuple[list[bytes], int]:
         """Each item, or pair of key and item, in as much room as those before it have left; and how many there are.
 
-        Many are taken at once. Where that is refused, the halves are tried, down to the item that is at fault.
+        Many are taken at once. Where that is refused, the halves are tried, down to the item that causes it.
         """
         if of > left and not self._sharing:  # each takes a byte at least
             raise _TooLarge
@@ -400,7 +400,7 @@ def has_names(value: Any) -> bool:
     Only so deep, and only the first item of a list: a full search would cost more than the encoding itself.
     NamedTuples further down are kept as plain lists.
     """
-    for item in value.values() if type(value) is dict and len(value) <= _MOST_SEARCHED else (value,):
+    for item in value.values() if type(value) is dict and len(value) <= _MAX_SEARCHED else (value,):
         kind = type(item)
         if kind is list and item:
             kind = type(item[0])

@@ -74,8 +74,8 @@ def test_a_fault_in_one_check_stops_neither_draining_nor_the_others(
     assert sorted(names(found)) == ["check_failed"] * 3 + ["cut_by_length"] * 3
     (detail,) = {str(each["detail"]) for each in found if each["flag"] == "check_failed"}
     assert detail == str({"check": name, "error": "RuntimeError: a bug"})
-    assert set(_guard.faults) == {f"check {name}: RuntimeError"}
-    assert _guard.faults[f"check {name}: RuntimeError"] == nightly(6, 3)
+    assert set(_guard.internal_errors) == {f"check {name}: RuntimeError"}
+    assert _guard.internal_errors[f"check {name}: RuntimeError"] == nightly(6, 3)
     assert len(caplog.records) == 1
 
 

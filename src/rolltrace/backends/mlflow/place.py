@@ -25,7 +25,7 @@ _FRESH_SEC = 30.0
 _MADE = "rolltrace.made"
 _FATE = "rolltrace.fate"
 _KEPT, _DROPPED = "kept", "dropped"
-_MOST_TRIES = 20
+_MAX_TRIES = 20
 
 
 class MlflowPlace(NamedTuple):
@@ -76,8 +76,8 @@ class Places:
     def _run(self, run_id: str) -> Any:
         try:
             run = self._client.get_run(run_id)
-        except MlflowException as fault:
-            if fault.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+        except MlflowException as error:
+            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 raise
             run = None
         if run is None or run.info.lifecycle_stage != "active":
@@ -91,8 +91,8 @@ class Places:
         if experiment is None:
             try:
                 return str(self._client.create_experiment(name))
-            except MlflowException as fault:
-                if fault.error_code != "RESOURCE_ALREADY_EXISTS":
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
             experiment = self._client.get_experiment_by_name(name)  # somebody was faster
         if experiment.lifecycle_stage != "active":
@@ -104,7 +104,7 @@ class Places:
 
     def _runs(self, experiment_id: str, trajectory: Trajectory) -> list[Any]:
         """Those of the experiment's name, the oldest first, at least one."""
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             runs = self._named(experiment_id, trajectory.experiment)
             settled = [run for run in runs if _MADE not in run.data.tags or run.data.params.get(_FATE) == _KEPT]
             loose = [run for run in runs if run not in settled]
@@ -131,8 +131,8 @@ class Places:
             if winner is not None:
                 self._client.log_param(winner, _FATE, _KEPT, synchronous=True)
                 self._client.update_run(winner, status="FINISHED")  # nothing runs in it
-        except MlflowException as fault:
-            if fault.error_code != "INVALID_PARAMETER_VALUE":  # that one says: decided by somebody else
+        except MlflowException as error:
+            if error.error_code != "INVALID_PARAMETER_VALUE":  # that one says: decided by somebody else
                 raise
 
     def _named(self, experiment_id: str, name: str) -> list[Any]:

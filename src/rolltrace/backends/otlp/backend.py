@@ -19,8 +19,8 @@ from rolltrace.query import Trajectory
 
 MAX_BYTES = 4 << 20
 """In one request, before compression; receivers commonly take 4 to 20 MiB."""
-_LONGEST_ATTRIBUTE = 64 << 10
-_LONGEST_FOR_ROLLTRACE = 16 << 20
+_MAX_ATTRIBUTE_LENGTH = 64 << 10
+_MAX_LENGTH_FOR_ROLLTRACE = 16 << 20
 """Of `rolltrace collect`, which takes requests of 32 MiB."""
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 _MLFLOW_HEADER = "x-mlflow-experiment-id"
@@ -36,7 +36,7 @@ class OtlpBackend:
         settings = ReceiverSettings.read()
         self._receiver = Receiver(settings)
         limit = _longest_attribute()
-        self._longest = limit or _LONGEST_ATTRIBUTE
+        self._longest = limit or _MAX_ATTRIBUTE_LENGTH
         self._has_asked = limit is not None
         """It is known how long attributes may be."""
         self._mlflow = _MLFLOW_HEADER in {name.lower() for name in settings.headers}
@@ -80,7 +80,7 @@ class OtlpBackend:
         for trajectory, (spans, is_cut) in convert_each(trajectories, encode, refused):
             if is_cut and not self._has_asked:
                 if self._is_rolltrace():
-                    self._longest = _LONGEST_FOR_ROLLTRACE
+                    self._longest = _MAX_LENGTH_FOR_ROLLTRACE
                     spans, _ = encode(trajectory)
                 self._has_asked = True
             resource = trajectory.project, trajectory.experiment
@@ -96,9 +96,9 @@ class OtlpBackend:
     def _post(self, spans: list[tuple[Resource, bytes]]) -> None:
         try:
             answer = self._receiver.export(_request(spans))
-        except TooLarge as fault:
+        except TooLarge as error:
             self._max_bytes = max(64 << 10, sum(len(span) for _, span in spans) // 2)
-            raise RefusedRequest(f"one span is too large for the receiver: {fault}") from fault
+            raise RefusedRequest(f"one span is too large for the receiver: {error}") from error
         if answer.rejected_spans:
             self._dropped = f"the receiver dropped {answer.rejected_spans} spans: {answer.message}"
 

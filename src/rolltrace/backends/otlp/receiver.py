@@ -92,8 +92,8 @@ class Receiver:
                 context = ssl.create_default_context(cafile=settings.certificate)
                 if settings.client_certificate:
                     context.load_cert_chain(settings.client_certificate, settings.client_key)
-            except OSError as fault:
-                raise BackendError(f"a certificate of OTEL_EXPORTER_OTLP_* cannot be read: {fault}") from fault
+            except OSError as error:
+                raise BackendError(f"a certificate of OTEL_EXPORTER_OTLP_* cannot be read: {error}") from error
         self._client = HttpClient(
             settings.timeout_sec, certificate_setting="OTEL_EXPORTER_OTLP_CERTIFICATE", context=context
         )

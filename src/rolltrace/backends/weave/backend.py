@@ -89,18 +89,18 @@ class WeaveBackend:
         question = {"project_id": project.id, "filter": {"trace_ids": traces}, "columns": ["id"]}
         try:
             return {call["id"] for call in self._service.post("/calls/stream_query", question)}
-        except MissingEndpoint as fault:
-            self._go_without("asking what is there: after an outage, calls may be there twice", fault)
+        except MissingEndpoint as error:
+            self._go_without("asking what is there: after an outage, calls may be there twice", error)
             return set()
 
     def _call_piece(self, project: Project, call: WeaveCall) -> Piece:
         fields = {**call.fields, "project_id": project.id, "op_name": self._op(project, object_name(call.op))}
         return _json_piece(call.trajectory_id, fields)
 
-    def _go_without(self, what: str, fault: MissingEndpoint) -> None:
+    def _go_without(self, what: str, error: MissingEndpoint) -> None:
         if what not in self._missing:
             self._missing.add(what)
-            logger.warning("Weave: continuing without %s (%s)", what, fault)
+            logger.warning("Weave: continuing without %s (%s)", what, error)
 
     def _bring_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
         """As `_replace_scores`, where Weave has scores."""
@@ -108,8 +108,8 @@ class WeaveBackend:
             return {}
         try:
             return self._replace_scores(project, group)
-        except MissingEndpoint as fault:
-            self._go_without(_SCORES, fault)
+        except MissingEndpoint as error:
+            self._go_without(_SCORES, error)
             return {}
 
     def _replace_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
@@ -123,8 +123,8 @@ class WeaveBackend:
             some = {"$or": stale[start : start + _MAX_REQUEST_ITEMS]}
             try:
                 self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
-            except MissingEndpoint as fault:
-                self._go_without("taking scores back: those that were replaced stay beside the new ones", fault)
+            except MissingEndpoint as error:
+                self._go_without("taking scores back: those that were replaced stay beside the new ones", error)
         missing = (score for score in wanted.values() if score.id not in there)
         pieces = (self._score_piece(project, score) for score in missing)
         return refused | _deliver(pieces, self._service.add_feedback)
@@ -161,8 +161,8 @@ class WeaveBackend:
                 source = self._service.add_file(project, "obj.py", _OP_SOURCE)
                 value = {"_type": "CustomWeaveType", "weave_type": {"type": "Op"}, "files": {"obj.py": source}}
                 self._publish(project, "op", name, value)
-            except MissingEndpoint as fault:
-                self._go_without(_OPS, fault)
+            except MissingEndpoint as error:
+                self._go_without(_OPS, error)
                 return name
         return self._published[project, "op", name]
 

@@ -154,8 +154,8 @@ class WeaveService:
         """As `_send`, for what holds nothing of the user's: if that is refused, we do not understand each other."""
         try:
             return self._send(url, body, content_type)
-        except RefusedRequest as fault:
-            raise BackendError(f"{fault}; is this a version of Weave that rolltrace supports?") from fault
+        except RefusedRequest as error:
+            raise BackendError(f"{error}; is this a version of Weave that rolltrace supports?") from error
 
     def _send(self, url: str, body: bytes, content_type: str = "application/json") -> bytes:
         try:
@@ -184,8 +184,8 @@ def _written_base_url() -> str:
     written = configparser.RawConfigParser()
     try:
         written.read(os.path.join(folder, "settings"))
-    except configparser.Error as fault:
-        why = str(fault).splitlines()[0]
+    except configparser.Error as error:
+        why = str(error).splitlines()[0]
         raise BackendError(f"the settings of wandb in {folder!r} cannot be read: {why} Set WANDB_BASE_URL") from None
     return written.get("default", "base_url", fallback="https://api.wandb.ai")
 

@@ -18,8 +18,8 @@ install_when_imported()
 for name in SEAMS:
     try:
         import_module(name)
-    except ImportError as fault:
-        RELEASES.problems.setdefault(name, f"cannot be imported: {fault}")
+    except ImportError as error:
+        RELEASES.problems.setdefault(name, f"cannot be imported: {error}")
 print("\\n" + json.dumps([RELEASES.changed, RELEASES.problems]))
 """
 

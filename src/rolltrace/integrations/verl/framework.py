@@ -36,13 +36,13 @@ if {PLUGIN!r} not in sys.modules:
     try:
         __import__({PLUGIN!r})
         why = "unknown reason: it can be imported by itself"
-    except Exception as fault:
-        why = f"{{type(fault).__name__}}: {{fault}}"
+    except Exception as error:
+        why = f"{{type(error).__name__}}: {{error}}"
 for name in {_CORE!r}:
     try:
         __import__(name)
-    except ImportError as fault:
-        RELEASES.problems.setdefault(name, f"cannot be imported: {{fault}}")
+    except ImportError as error:
+        RELEASES.problems.setdefault(name, f"cannot be imported: {{error}}")
 print("\\n" + json.dumps([why, RELEASES.changed, RELEASES.too_early, RELEASES.problems]))
 """
 
