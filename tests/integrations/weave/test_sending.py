@@ -38,7 +38,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def report(store: Path) -> Report:
     """How sending to Weave goes; before it begins, as if nothing had been."""
     found = reports(rolltrace.open(store))
-    return found[0] if found else Report("weave", 0, 0, 0, {}, 0, 0, False, None, None, None, None, {}, 0)
+    return found[0] if found else Report(backend="weave", routed=0, at_work=False, policy={})
 
 
 def run(*words: str) -> str:
