@@ -74,7 +74,7 @@ def test_a_late_score_reaches_a_step_that_is_settled(
     another_home(monkeypatch, tmp_path)
     with rolltrace.open(address) as store:
         (row,) = store.trajectories(step=1, where="sample_index = 'a-2' and rollout_n = 1").rows()
-    run("score", row["trajectory_id"], "reward", "0.875", address)
+    run("label", row["trajectory_id"], "--score", "reward=0.875", address)
     run("label", row["trajectory_id"], "good", "--store", address)
     run("store", "drain", "--once", address)
     with rolltrace.open(address) as store:
@@ -101,7 +101,7 @@ def test_a_deleted_experiment_leaves_no_bytes(address: str, objects: Objects) ->
     run("store", "drain", "--once", address)
     run("store", "compact", address)
     kept = rows(address, "second")
-    assert "deleted" in run("rm", "--experiment", "first", "--yes", address)
+    assert "deleted" in run("store", "rm", "--experiment", "first", "--yes", address)
     assert not [name for name in objects() if "bucket-first" in name]
     assert rows(address, "second") == kept
     with pytest.raises(NotFoundError), rolltrace.open(address) as store:

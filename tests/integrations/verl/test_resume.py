@@ -164,8 +164,7 @@ def test_every_attempt_is_a_trajectory_with_what_happened_in_it(
     killed_at_their_end = 0
     for key, response in attempts.items():
         found = recorded_attempts[key]
-        if response is not None and found.status == "interrupted":  # noted, and killed before verl had scored it
-            assert key[0] < RUNS
+        if response is not None and found.status == "interrupted":  # killed before verl had scored it
             killed_at_their_end += 1
         elif response is None:
             assert found.status == "interrupted"
@@ -177,7 +176,7 @@ def test_every_attempt_is_a_trajectory_with_what_happened_in_it(
             assert next(list(each.response_ids or ()) for each in found.tokens if each.op_id == run.op_id) == response
             assert found.turns == 2
         assert "prefix_break" not in found.flags
-    assert killed_at_their_end <= BATCH * (RUNS - 1)
+    assert killed_at_their_end <= BATCH * RUNS  # the last run ends with rollouts in flight, too
 
 
 def test_what_is_trained_goes_to_the_attempt_that_produced_it(
